@@ -106,7 +106,7 @@ def fill(broker: Broker, count: int, *, last: bool) -> None:
     for number, line in enumerate(lines_of(count)):
         producer.produce("events", line, partition=number % PARTITIONS)
         if number % 10_000 == 0:
-            producer.poll(0)
+            producer.flush()
     for hour in range(3 if last else 0):
         late = {"ts": END_MS + 3_600_000 * hour, "type": "Z", "user": "u0", "price": 0}
         producer.flush()

@@ -32,6 +32,9 @@ STEP_S, STEP_UP, FIRST_RATE, MOST = 20.0, 1.25, 100_000, 2_000_000
 EVERY_S = 5.0
 FLAT = 1.1
 """What is at most a tenth larger in the last third than in the first does not grow."""
+COUNTS = (("records", "cepheid_records"), ("bad", "cepheid_records"), ("seen", "cepheid"),
+          ("late", "cepheid"))  # fmt: skip
+"""The numbers of micro-batches that are added up, and the metrics that have them."""
 FOUND = Path(__file__).parents[1] / "build" / "soak.json"
 
 
@@ -48,6 +51,15 @@ class Sample(NamedTuple):
     batch: float
 
 
+class Batch(NamedTuple):
+    """What a micro-batch told: when it began, its seconds, and its counts."""
+
+    at: float
+    seconds: float
+    events: int
+    counts: dict[str, int]
+
+
 class Soak:
     """A live query, what writes its events, and what is noted about both."""
 
@@ -57,6 +69,7 @@ class Soak:
         self.writer = Writer(folder, asked.keys, rate, fresh=asked.fresh, most=most)
         self.left: list[tuple[int, float]] = []
         self.samples: list[Sample] = []
+        self.batches: dict[int, Batch] = {}
         schema = spark.read.parquet(str(folder)).schema
         source = spark.readStream.schema(schema).parquet(str(folder))
         rows = cepheid.query(QUERIES[asked.query]).stream(source, watermark=f"{DELAY} second")
@@ -77,7 +90,19 @@ class Soak:
             assert not self.live.awaitTermination(min(EVERY_S, rest)), "it goes on for ever"
             self._note()
 
+    def _note_batches(self) -> None:
+        """Add the new micro-batches; Spark keeps the last hundred only, as it does for users."""
+        for one in self.live.recentProgress:
+            at = np.datetime64(one["timestamp"].rstrip("Z"), "ms").astype(int) / 1000
+            observed = one["observedMetrics"]
+            counts = {
+                name: int(observed[part][name] or 0) for name, part in COUNTS if observed.get(part)
+            }
+            seconds = one["durationMs"]["triggerExecution"] / 1000
+            self.batches[one["batchId"]] = Batch(at, seconds, one["numInputRows"], counts)
+
     def _note(self) -> None:
+        self._note_batches()
         progress = self.live.lastProgress
         counts = progress and progress["observedMetrics"].get("cepheid")
         if not counts or not progress["eventTime"].get("max"):
@@ -101,16 +126,12 @@ class Soak:
         """End both."""
         self.writer.stop.set()
         self.writer.join()
+        self._note_batches()
         self.live.stop()
 
     def seconds_of_batches(self, since: float) -> list[float]:
         """Return how long the micro-batches took that ended after a time."""
-        found = []
-        for one in self.live.recentProgress:
-            at = np.datetime64(one["timestamp"].rstrip("Z"), "ms").astype(int) / 1000
-            if at >= since and one["numInputRows"]:
-                found.append(one["durationMs"]["triggerExecution"] / 1000)
-        return found
+        return [b.seconds for b in self.batches.values() if b.at >= since and b.events]
 
 
 def highest_rate(spark: Any, asked: argparse.Namespace) -> int:
@@ -163,10 +184,8 @@ def judge(soak: Soak, asked: argparse.Namespace, rate: int) -> dict[str, Any]:
     holds = verdict(found["p99"] <= 2 * asked.trigger)
     print(f"rows of {len(waits)} windows leave {found['p50']:.2f} s (median), ", end="")
     print(f"{found['p99']:.2f} s (p99) after they can: {holds}")
-    counts = [p["observedMetrics"] for p in soak.live.recentProgress]
-    for name, part in (("records", "cepheid_records"), ("bad", "cepheid_records"),
-                       ("seen", "cepheid"), ("late", "cepheid")):  # fmt: skip
-        found[name] = sum((one[part][name] or 0) for one in counts if one.get(part))
+    for name, _ in COUNTS:
+        found[name] = sum(batch.counts.get(name, 0) for batch in soak.batches.values())
     exact = found["records"] == found["seen"] + found["bad"] and not found["late"]
     print(
         f"{soak.writer.written:,} written, {found['records']:,} records, {found['seen']:,} seen, "
@@ -194,7 +213,6 @@ def main() -> None:
     with warnings.catch_warnings(), spark_session.session("local[2]") as spark:
         warnings.simplefilter("ignore")
         spark.conf.set("spark.sql.shuffle.partitions", "2")
-        spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
         spark_session.keep_checkpoints_local(spark, tempfile.gettempdir())
         highest = 0 if asked.rate else highest_rate(spark, asked)
         rate = asked.rate or int(SHARE * highest)

@@ -34,16 +34,28 @@ KEYED = "RETURN key, COUNT(*) PATTERN {} WHERE [key]{} GROUP-BY key {}"
 TEN_SECONDS = "WITHIN 10 seconds SLIDE 10 seconds"
 TEN_MINUTES = "WITHIN 10 minutes SLIDE 10 minutes"
 FALLS = " AND A.price > NEXT(A).price"
+RUNS = """
+    RETURN key, s.price, d.price PATTERN SEQ(ANY u, ANY s, ANY d+, ANY e) SEMANTICS contiguous
+    WHERE [key] AND u.price <= s.price AND s.price > d.price AND d.price > NEXT(d).price
+      AND d.price <= e.price"""
+RUNS_SQL = """
+    SELECT key, p0, p1 FROM events MATCH_RECOGNIZE (
+        PARTITION BY key ORDER BY ts MEASURES S.price AS p0, LAST(D.price) AS p1
+        ONE ROW PER MATCH AFTER MATCH SKIP TO LAST D
+        PATTERN (S D+ U) DEFINE D AS price < PREV(price), U AS price >= PREV(price)
+    )"""
+"""Falling runs; those in our language begin after an event that is not above them."""
 NEXT = "RETURN MATCHES PATTERN SEQ(A, B, C) SEMANTICS skip-till-next-match WHERE [key] "
 
 
 class Case(NamedTuple):
-    """A query, its events and how they come."""
+    """A query, its events, how they come, and SQL for the same that runs beside it."""
 
     query: str
     event_count: int = 5_000_000
     key_count: int = 1_000
     source: str = "file"
+    beside: str = ""
 
 
 CASES = {
@@ -54,7 +66,8 @@ CASES = {
     "trailing-10s": Case(KEYED.format("SEQ(A, B, C)", "", "WITHIN 10 seconds"), 1_000_000),
     "falling": Case(KEYED.format("A+", FALLS, TEN_SECONDS)),
     "falling-avg": Case(KEYED.replace("COUNT(*)", "AVG(A.price)").format("A+", FALLS, TEN_SECONDS)),
-    "matches": Case(NEXT + TEN_SECONDS, 2_000_000),
+    "matches": Case(NEXT + TEN_SECONDS),
+    "runs": Case(RUNS, source="table", beside=RUNS_SQL),
     "keys-1e3": Case(KEYED.format("SEQ(A+, B)", "", TEN_MINUTES), 10_000_000, 1_000, "table"),
     "keys-1e5": Case(KEYED.format("SEQ(A+, B)", "", TEN_MINUTES), 10_000_000, 100_000, "table"),
     "keys-1e6": Case(KEYED.format("SEQ(A+, B)", "", TEN_MINUTES), 10_000_000, 1_000_000, "table"),
@@ -119,10 +132,11 @@ def compare(name: str, sources: dict[str, Path], scale: float, rounds: int) -> N
     for label, ran in found.items():
         best = min(ran, key=lambda one: float(one["cpu_s"]))
         rate = best["events"] / best["cpu_s"] / 1e6
+        beside = f"  {best['cpu_s'] / best['beside_s']:.1f} x SQL" if best["beside_s"] else ""
         shares = "".join(f"{100 * best['shares'][stage]:8.0f}%" for stage in Stages.names)
         print(
             f"{name:14}{label:8}{best['cpu_s']:8.3f}{best['clock_s']:8.3f}{rate:9.2f}"
-            f"{shares}{best['rows']:10,}{'  DIFFERENT' if len(answers) > 1 else ''}",
+            f"{shares}{best['rows']:10,}{'  DIFFERENT' if len(answers) > 1 else ''}{beside}",
             flush=True,
         )
 
@@ -166,10 +180,16 @@ def measure(case: Case, scale: float, file: str) -> dict[str, Any]:
     with stages.watching():
         run()
     best = min(timings)
+
+    def run_beside() -> Any:
+        return cepheid.sql(case.beside, tables={"events": events})
+
+    beside = [timed(run_beside)[0] for _ in range(rounds + 1)] if case.beside else [0.0]
     return {
         "events": count,
         "cpu_s": best[0],
         "clock_s": best[1],
+        "beside_s": min(beside),
         "shares": stages.shares(),
         "rows": len(answer),
         "check": check_of(answer),

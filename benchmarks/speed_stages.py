@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,8 +16,16 @@ from cepheid.kinds.trend.program import reading, results
 from cepheid.kinds.trend.windows import list_step, step
 
 
+class _Here(threading.local):
+    """The stages that a thread is in, and since when: files are read by a thread of their own."""
+
+    def __init__(self) -> None:
+        self.stages = ["Python"]
+        self.since = time.thread_time()
+
+
 class Stages:
-    """The processor time of this thread in each stage; inner stages do not count for outer ones.
+    """The processor time of threads in each stage; inner stages do not count for outer ones.
 
     Reading is the decoding of files; encoding the conversion of columns to arrays and of times and
     keys to numbers; kernel the compiled loops; building the table of results. Arrow's own threads
@@ -27,8 +36,7 @@ class Stages:
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(self.names, 0.0)
-        self._stage = ["Python"]
-        self._since = 0.0
+        self._here = _Here()
 
     def shares(self) -> dict[str, float]:
         """Return the share of every stage."""
@@ -39,22 +47,22 @@ class Stages:
     def inside(self, stage: str) -> Iterator[None]:
         """Count the body for a stage."""
         self._switch()
-        self._stage.append(stage)
+        self._here.stages.append(stage)
         try:
             yield
         finally:
             self._switch()
-            self._stage.pop()
+            self._here.stages.pop()
 
     def _switch(self) -> None:
         now = time.thread_time()
-        self.seconds[self._stage[-1]] += now - self._since
-        self._since = now
+        self.seconds[self._here.stages[-1]] += now - self._here.since
+        self._here.since = now
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Wrap the functions of all stages within the body."""
-        self._since = time.thread_time()
+        self._here = _Here()
         with ExitStack() as stack:
             for owner, name, stage in (
                 (step, "read_arrays", "encoding"),
@@ -63,7 +71,7 @@ class Stages:
                 (reading, "read_times", "encoding"),
                 (results, "_add_up", "building"),
                 (results, "groups_of", "building"),
-                (list_step, "build_tables", "building"),
+                (list_step, "build_matches", "building"),
                 (Kernel, "__call__", "kernel"),
             ):
                 if hasattr(owner, name):

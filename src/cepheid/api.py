@@ -42,7 +42,11 @@ if TYPE_CHECKING:
     StoredEvents = str | PathLike[str] | EventStore
 
 
-class CompiledQuery(msgspec.Struct, frozen=True):
+_PLANNED = "_planned"
+"""The attribute with the last schema and the plan for it; it is no part of the query's value."""
+
+
+class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
     """A parsed, checked and planned query; made by :func:`query`."""
 
     tree: tree.Query
@@ -386,12 +390,19 @@ class CompiledQuery(msgspec.Struct, frozen=True):
         return runtimes.live(self, schema, watermark, state)
 
     def with_schema(self, schema: object) -> CompiledQuery:
-        """Plan the query for events with these columns."""
+        """Plan the query for events with these columns; a plan is kept for the next run."""
+        last = self.__dict__.get(_PLANNED)
+        if last is not None and isinstance(schema, type(last[0])) and last[0].equals(schema):
+            planned: CompiledQuery = last[1]
+            return planned
         source = with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
             plan = kind_of(plan).with_evaluator(plan, self.evaluator)
-        return CompiledQuery(self.tree, plan, source, self.evaluator)
+        planned = CompiledQuery(self.tree, plan, source, self.evaluator)
+        if type(schema).__module__.startswith("pyarrow"):  # Others may change.
+            self.__dict__[_PLANNED] = (schema, planned)
+        return planned
 
     def with_evaluator(self, evaluator: str) -> CompiledQuery:
         """Plan the query with another evaluator, to compare or to measure them.

@@ -25,7 +25,7 @@ from cepheid.api import CompiledQuery
 from cepheid.errors import CepheidError
 from cepheid.events import files
 from cepheid.events.arriving import plain_table
-from cepheid.jobs import local_jobs
+from cepheid.jobs import local_jobs, side_by_side
 from cepheid.jobs.ordering import order_of, ordered
 from cepheid.kinds.funnel.kind import FunnelKind
 from cepheid.kinds.situation.job import SituationJob
@@ -148,6 +148,13 @@ def has_events_window(trial: Trial) -> bool:
 @way("table")
 def run_table(trial: Trial) -> Any:
     return run_over(trial, trial.tables)
+
+
+@way("threads", ("trends",))
+def in_threads(trial: Trial) -> Any:
+    small = patch.multiple(side_by_side, RANGE_ROWS=2, thread_count=lambda: 3)
+    with small_steps(), small:
+        return run_over(trial, {n: chunked(trial, t) for n, t in trial.tables.items()})
 
 
 @way("chunked table")
@@ -422,13 +429,14 @@ def _closes(trial: Trial) -> bool:
 
 @way("live in process", (*PATTERNS, *STEPPED), takes=can_be_live)
 def run_live_in_process(trial: Trial) -> Any:
-    """Feed the pieces, and restart between them."""
+    """Feed the pieces, and restart between some of them, so that events are gathered or not."""
     query = compiled(trial)
     table = ordered(plain_table(trial.table), query.with_schema(trial.table.schema).plan)
     live, found = query.live(table.schema), []
-    for piece in pieces(trial, table):
+    for number, piece in enumerate(pieces(trial, table)):
         found.append(live.feed(piece))
-        live = query.live(table.schema, state=live.save())
+        if number % 3 == len(trial.cuts) % 3:
+            live = query.live(table.schema, state=live.save())
     found.append(live.close())
     return [row for part in found for row in plain_rows(part)]
 

@@ -1,6 +1,7 @@
 """The long chaos: a thousand kills in rounds; ``make chaos`` goes on where it was stopped.
 
-Each round is a line of ``build/chaos/rounds.jsonl``, and ``docs/chaos.md`` is the table of all.
+Each round is a line of ``tests/chaos/rounds.jsonl``, which is kept with the source so that rounds
+add up over commits, and ``docs/chaos.md`` is the table of all.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import argparse
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -21,7 +24,8 @@ from tests.chaos.routes import ROUTES, Route
 from tests.servers import start_broker, start_postgres
 
 ROOT = Path(__file__).parents[2]
-DONE = ROOT / "build/chaos/rounds.jsonl"
+DONE = ROOT / "tests/chaos/rounds.jsonl"
+LOGS = ROOT / "build/chaos"
 TABLE = ROOT / "docs/chaos.md"
 MEMORY = Path("/dev/shm")
 DRIVERS, WORKERS = 100, 900
@@ -67,8 +71,8 @@ def run_round(number: int) -> Result:
         places = Route(f"chaos-{number}", route, folder / "round", broker, postgres)
         result = Round(SEED + number, places, kinds, RECORDS, KILLS).run()
         if result.wrong:
-            log = DONE.with_name(f"log-{number}.txt")
-            shutil.copyfile(folder / "round" / "log", log)
+            LOGS.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / "round" / "log", LOGS / f"log-{number}.txt")
     return result
 
 
@@ -82,20 +86,32 @@ def main() -> int:
     """Run rounds until enough was killed, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1000, help="how many rounds to run now")
-    wanted = parser.parse_args().rounds
-    DONE.parent.mkdir(parents=True, exist_ok=True)
-    done = read()
-    while wanted and not enough(done):
-        known = {result.seed for result in done}
-        number = next(number for number in count() if SEED + number not in known)
-        result = run_round(number)
-        done.append(result)
-        wanted -= 1
-        with DONE.open("ab") as file:
-            file.write(msgspec.json.encode(result) + b"\n")
-        TABLE.write_text(table(done))
-        sys.stdout.write(f"{_line(result)}\n")
-        sys.stdout.writelines(f"    {text}\n" for text in result.wrong)
+    parser.add_argument("--jobs", type=int, default=1, help="how many rounds run side by side")
+    wanted = parser.parse_args()
+    done, one_by_one = read(), threading.Lock()
+    begun = {result.seed - SEED for result in done}
+    numbers = iter(range(wanted.rounds))
+
+    def run_rounds() -> None:
+        while True:
+            with one_by_one:
+                if enough(done) or next(numbers, None) is None:
+                    return
+                number = next(number for number in count() if number not in begun)
+                begun.add(number)
+            result = run_round(number)
+            with one_by_one:
+                done.append(result)
+                with DONE.open("ab") as file:
+                    file.write(msgspec.json.encode(result) + b"\n")
+                TABLE.write_text(table(done))
+                sys.stdout.write(f"{_line(result)}\n")
+                sys.stdout.writelines(f"    {text}\n" for text in result.wrong)
+                sys.stdout.flush()
+
+    with ThreadPoolExecutor(wanted.jobs) as pool:
+        for running in [pool.submit(run_rounds) for _ in range(wanted.jobs)]:
+            running.result()
     return 1 if any(result.wrong for result in done) else 0
 
 

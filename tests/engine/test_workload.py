@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ from tests.engine.test_linear import SCHEMA, linear_queries, runnable
 
 from cepheid.api import query
 from cepheid.errors import DataError
+from cepheid.kinds.workload.live_rules import RunningRules
+from cepheid.kinds.workload.live_snapshot import rules_from_bytes, rules_to_bytes
 from cepheid.kinds.workload.sharing import share
 from cepheid.kinds.workload.snapshot import workload_from_bytes, workload_to_bytes
 from cepheid.kinds.workload.step import (
@@ -34,6 +36,7 @@ from cepheid.workloads import workload
 pytestmark = pytest.mark.timeout(1800)  # kernels compile on first use
 
 WINDOWS = ["", "WITHIN 2 s SLIDE 2 s", "WITHIN 4 s SLIDE 1 s", "WITHIN 3 s SLIDE 2 s", "WITHIN 2 s"]
+TRAILING = ["WITHIN 1 s", "WITHIN 2 s", "WITHIN 3 s", "WITHIN 5 s"]
 GROUPS = [("", ""), ("[key]", ""), ("[key]", "GROUP-BY key"), ("[zone, key]", "GROUP-BY zone")]
 
 
@@ -81,7 +84,7 @@ def test_a_state_under_another_unit_tie_breaker_or_time_is_refused(options: Any)
 
 
 @st.composite
-def related_queries(draw: st.DrawFn) -> list[str]:
+def related_queries(draw: st.DrawFn, windows: Sequence[str] = WINDOWS) -> list[str]:
     """Draw queries that have much in common: parts of patterns, clauses, aggregates."""
     # Few parts, so that prefixes and other parts of patterns are the same.
     pool = draw(st.lists(patterns(leaves_max=2), min_size=2, max_size=3))
@@ -89,7 +92,7 @@ def related_queries(draw: st.DrawFn) -> list[str]:
     parts = st.lists(st.sampled_from(pool), max_size=2)
     semantics = draw(choice(["any", "any", "next", "contiguous"]))
     where, group = draw(choice(GROUPS))
-    window = draw(choice(WINDOWS))
+    window = draw(choice(windows))
     ties = draw(choice(["", "TIES arrival"]))
     more = draw(choice(["", "", ", {}(A.price), COUNT(A)"]))
     found = []
@@ -115,6 +118,13 @@ def test_related_queries_equal_the_oracle(
     check(texts, events, batch_rows)
 
 
+@given(related_queries(TRAILING), streams(SCHEMA, events_max=9), st.integers(1, 10))
+def test_related_queries_over_trailing_windows_equal_the_oracle(
+    texts: list[str], events: list[Mapping[str, object]], batch_rows: int
+) -> None:
+    check(texts, events, batch_rows)
+
+
 @given(
     st.lists(linear_queries(), min_size=2, max_size=3),
     streams(SCHEMA, events_max=6),
@@ -124,6 +134,63 @@ def test_random_queries_equal_the_oracle(
     texts: list[str], events: list[Mapping[str, object]], batch_rows: int
 ) -> None:
     check(texts, events, batch_rows)
+
+
+def test_a_state_of_rules_over_trailing_windows_that_ran_alone_goes_on() -> None:
+    # Earlier versions did not share trailing windows.
+    table = table_of(stream("a1 b2 c3 a4 b5 c6 a7 b8"))
+    patterns_ = ("SEQ(A, B, C)", "SEQ(A, B)", "SEQ(C, A, B)")
+    texts = [f"RETURN COUNT(*) PATTERN {pattern} WITHIN 6 s" for pattern in patterns_]
+    plans = [TrendPlan.of(query(text).with_schema(table.schema).plan) for text in texts]
+    found = []
+    for trailing in (False, True):
+        shared = share([f"q{n}" for n in range(len(texts))], plans, trailing=trailing)
+        assert len(shared.groups) == int(trailing)
+        rules = RunningRules(table.schema)
+        rules.add(shared)
+        rules.feed(table.slice(0, 4))
+        other = rules_from_bytes(rules_to_bytes(rules), table.schema)
+        assert len(other.generations[0].job.shared.groups) == int(trailing)
+        rows = [other.feed(table.slice(4)), other.finish()]
+        found.append([{name: t.to_pylist() for name, t in part.items()} for part in rows])
+    assert found[0] == found[1]
+    assert found[0][0]["q1"]
+
+
+TWINS = [
+    f"RETURN COUNT(*), SUM(A.price) AS {name} PATTERN A+ WHERE [key] AND A.price > NEXT(A).price "
+    f"GROUP-BY key {{window}} HAVING COUNT(*) > {least}"
+    for name, least in (("s", 0), ("t", 1), ("u", 3))
+]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_queries_that_differ_in_return_and_having_run_once(window: str) -> None:
+    texts = [text.format(window=window) for text in TWINS]
+    prices = [5, 4, 6, 3, 3, 2, 5, 1]
+    keys = "kkkjkkjk"
+    text_of_events = " ".join(
+        f"a{n}(key='{k}', price={p}.0, volume=1, zone='z')"
+        for n, (k, p) in enumerate(zip(keys, prices, strict=True))
+    )
+    events: list[Mapping[str, object]] = [*stream(text_of_events)]
+    plans = [TrendPlan.of(query(text, schema=SCHEMA).plan) for text in texts]
+    shared = share(["p", "q", "r"], plans)
+    assert shared.twins == {1: 0, 2: 0}
+    assert len(WorkloadState(WorkloadJob(shared)).alone) == 1
+    for batch_rows in (1, 3, 8):
+        check(texts, events, batch_rows)
+    # The first one goes; the state is that of the others then.
+    live = workload(dict(zip("pqr", texts, strict=True))).live(table_of(events).schema)
+    found: dict[str, list[dict[str, object]]] = {}
+    rows_of(live, table_of(events).slice(0, 4), found)
+    live.remove("p")
+    rows_of(live, table_of(events).slice(4), found)
+    for row in live.close().to_pylist():
+        found.setdefault(row.pop("query"), []).append(row)
+    for name, text in zip("qr", texts[1:], strict=True):
+        expected = evaluate(query(text, schema=SCHEMA).tree, events)
+        assert [row["count"] for row in found.get(name, [])] == [row["count"] for row in expected]
 
 
 def rows_of(live: LiveRules, batch: pa.Table, found: dict[str, list[dict[str, object]]]) -> None:

@@ -25,6 +25,7 @@ RUN = ("run", "query.cq", "--input", "events.parquet")
 WHY = ("why", "query.cq", "--input", "events.parquet")
 STREAM = ("stream", "query.cq", "--source", "events", "--sink", "rows", "--checkpoint", "state")
 RATE = ("stream", "query.cq", "--source", "rate:1", "--sink", "rows", "--checkpoint", "state")
+BACKTEST = ("backtest", "rules", "--input", "events.parquet")
 STORED = ("store", "query", "store", "query.cq")
 
 REFUSED: list[tuple[str, ...]] = [
@@ -46,6 +47,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("run", "join.cq", "--input", "a=-", "--input", "b=-"),
     ("run", "--rules", "rules", "--query", "RETURN COUNT(*) PATTERN A", "--input", "a.parquet"),
     ("explain", "--rules", "rules", "--query", "RETURN COUNT(*) PATTERN A"),
+    ("check", "--rules", "rules", "--query", "RETURN COUNT(*) PATTERN A"),
     ("explain", "query.cq", "--query", "RETURN COUNT(*) PATTERN A"),
     ("run", "--input", "a.parquet", "--input", "b.parquet", "--rules", "rules"),
     ("run", "--input", "a.parquet", "--rules", "nonsense"),
@@ -118,6 +120,22 @@ REFUSED: list[tuple[str, ...]] = [
     (*STORED, "--explain", "--method", "replay"),
     (*STORED, "--explain", "--output", "o.csv"),
     (*STORED, "--explain", "--format", "csv"),
+    ("backtest", "rules"),
+    ("backtest", "nonsense", "--store", "store"),
+    (*BACKTEST, "--store", "store"),
+    (*BACKTEST, "--input", "events.parquet"),
+    (*BACKTEST, "--from", "yesterday"),
+    (*BACKTEST, "--to", "2020-13-01"),
+    (*BACKTEST, "--from", "2026-01-02", "--to", "2026-01-01"),
+    (*BACKTEST, "--set", "x"),
+    (*BACKTEST, "--set", "x=1", "--set", "x=2"),
+    (*BACKTEST, "--alerts", "o.xlsx"),
+    (*BACKTEST, "--output", "o.xlsx"),
+    (*BACKTEST, "--format", "nonsense"),
+    (*BACKTEST, "--input-format", "csv"),
+    ("backtest", "rules", "--store", "store", "--time", "at"),
+    ("backtest", "rules", "--store", "store", "--time-unit", "s"),
+    ("backtest", "rules", "--store", "store", "--time-format", "%Y"),
     ("store", "clean", "store", "--older-than", "-1"),
     ("warm", "--processes", "0"),
 ]
@@ -134,7 +152,7 @@ ANYTHING = {
     ("check", "type"), ("explain", "time"), ("explain", "type"), ("query", "type"),
     ("append", "time"), ("append", "time-format"), ("open", "time"), ("open", "index-at"),
     ("stream", "checkpoint"), ("stream", "master"), ("stream", "packages"), ("why", "time"),
-    ("why", "type"), ("demo", "page"),
+    ("why", "type"), ("demo", "page"), ("backtest", "measure"), ("backtest", "type"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""
 

@@ -184,4 +184,4 @@ def test_the_shell_completes_commands_and_help_names_exit_codes() -> None:
         [str(PROGRAM)], env=os.environ | words, capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["check"]
-    assert "Exit codes: 0 all went well; 1 a query or data" in run("--help").stdout
+    assert "Exit codes: 0 all went well; 1 a query, a rule or data" in run("--help").stdout

@@ -78,6 +78,18 @@ def test_a_changed_query_is_refused(spark: SparkSession, tmp_path: Path) -> None
     assert counts_of(spark, sink) == [3.0, 3.0]
 
 
+@pytest.mark.spark
+def test_a_sink_may_be_a_relative_path_and_units_are_ours(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = two_files(tmp_path / "events")
+    stream_in(
+        spark, query(QUERY), Options(str(folder), "rows", tmp_path / "state", "1 s", once=True)
+    )
+    assert counts_of(spark, tmp_path / "rows") == [3.0]
+
+
 def counts_of(spark: SparkSession, folder: Path) -> list[float]:
     # The types of columns of two queries may differ.
     del spark

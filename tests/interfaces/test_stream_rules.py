@@ -13,10 +13,10 @@ from tests.interfaces.test_stream_command import two_files, write
 from cepheid import runtimes
 from cepheid.errors import DataError
 from cepheid.interfaces import stream_rules
-from cepheid.interfaces.rules import read_rules
+from cepheid.interfaces.rule_queries import EventColumns, ready_rules
 from cepheid.interfaces.stream_options import Options
 from cepheid.interfaces.stream_rules import Rulebook, stream_rules_in
-from cepheid.workloads import Workload, workload
+from cepheid.workloads import Workload
 
 WINDOW = "WITHIN 4 s SLIDE 4 s"
 COUNTS = f"RETURN user, COUNT(*) PATTERN A GROUP-BY user {WINDOW}"
@@ -24,7 +24,7 @@ TRENDS = f"RETURN user, COUNT(*) PATTERN A+ GROUP-BY user {WINDOW}"
 
 
 def rulebook(folder: Path, complaints: list[str]) -> Rulebook:
-    return Rulebook(lambda place: workload(read_rules(place or folder)), complaints.append)
+    return Rulebook(lambda place: ready_rules(place or folder, EventColumns()), complaints.append)
 
 
 def rules_in(folder: Path, **texts: str) -> Path:
@@ -34,6 +34,13 @@ def rules_in(folder: Path, **texts: str) -> Path:
     for name, text in texts.items():
         (folder / f"{name}.cq").write_text(text)
     return folder
+
+
+def test_limits_that_a_stream_does_not_apply_are_told(tmp_path: Path) -> None:
+    complaints: list[str] = []
+    limited = f"-- @rate_limit: 2 per 1 hour\n{COUNTS}"
+    rulebook(rules_in(tmp_path / "rules", counts=limited, trends=TRENDS), complaints)
+    assert complaints == ["notice: a stream does not limit alerts yet; all rows leave of: counts"]
 
 
 def test_rules_that_cannot_be_read_are_told_once_and_the_others_go_on(tmp_path: Path) -> None:
@@ -47,7 +54,7 @@ def test_rules_that_cannot_be_read_are_told_once_and_the_others_go_on(tmp_path: 
     assert not book.changed(tried.append)
     assert len(complaints) == 1
     assert "--> wrong:" in complaints[0]
-    assert "the rules before go on" in complaints[0]
+    assert "the rule `wrong` is refused: the other rules go on" in complaints[0]
     (folder / "wrong.cq").unlink()
     # An editor's lock, and a rule that goes while it is read.
     (folder / ".#counts.cq").symlink_to("nowhere")
@@ -60,6 +67,45 @@ def test_rules_that_cannot_be_read_are_told_once_and_the_others_go_on(tmp_path: 
     assert book.changed(tried.append)
     assert book.rules.names == tried[0].names == ("counts", "trends")
     assert not book.changed(tried.append)
+    # A mistake in a rule that runs, beside a change of another one.
+    rules_in(folder, counts=COUNTS.replace("user", "name"), trends="RETURN")
+    assert book.changed(tried.append)
+    assert "the rule `trends` is refused: its version before goes on" in complaints[2]
+    assert {name: book.rules[name].text for name in book.rules.names} == {
+        "counts": COUNTS.replace("user", "name"),
+        "trends": TRENDS,
+    }
+    for file in folder.iterdir():
+        file.unlink()
+    assert not book.changed(tried.append)
+    assert "the rules before go on" in complaints[3]
+
+
+def test_a_rule_that_does_not_fit_the_events_is_refused_alone(tmp_path: Path) -> None:
+    complaints: list[str] = []
+    other = COUNTS.replace("user", "nobody")
+    folder = rules_in(tmp_path / "rules", counts=COUNTS, other=other)
+    book = rulebook(folder, complaints)
+    tried: list[Workload] = []
+
+    def try_out(rules: Workload) -> None:
+        tried.append(rules)
+        rules.shared({"ts": "timestamp", "type": "string", "user": "string"})
+
+    book.fit(try_out)
+    assert book.rules.names == ("counts",)
+    assert len(complaints) == 1
+    assert "--> other:" in complaints[0]
+    assert "error[E201]" in complaints[0]
+    assert len(tried) == 2
+    # It is not tried again before it changes.
+    assert not book.changed(try_out)
+    assert len(tried) == 2
+    rules_in(folder, counts=other, other=TRENDS)
+    assert book.changed(try_out)
+    assert book.rules["counts"].text == COUNTS
+    assert book.rules["other"].text == TRENDS
+    assert "the rule `counts` is refused: its version before goes on" in complaints[1]
 
 
 def test_a_change_stops_the_query_and_starts_it_again(

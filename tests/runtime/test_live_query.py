@@ -12,6 +12,7 @@ from tests.runtime.cases import same
 
 import cepheid
 from cepheid.errors import CepheidError
+from cepheid.runtimes import live_query
 
 SECOND = 1_000_000
 LIVE = [
@@ -51,6 +52,24 @@ def test_rows_are_those_of_a_run_with_a_restart_after_every_batch(name: str) -> 
     assert expected
     assert same(pa.Table.from_pylist(rows), expected)
     assert early > len(rows) // 2, "rows leave while the stream goes on"
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_rows_leave_as_early_as_if_each_event_were_processed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, events = cepheid.query(QUERIES[name]), mixed(4)
+
+    def fed() -> list[tuple[Any, int, int]]:
+        live, found = q.live(EVENTS, watermark="2 seconds"), []
+        for place in range(len(events)):
+            rows = live.feed(events.slice(place, 1)).to_pylist()
+            found.append((rows, live.late, live.waiting))
+        return [*found, (live.close().to_pylist(), live.late, live.waiting)]
+
+    gathered = fed()
+    monkeypatch.setattr(live_query, "GATHERED_ROWS", 1)
+    assert gathered == fed()
 
 
 def test_late_events_are_dropped_and_counted() -> None:

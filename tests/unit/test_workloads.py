@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import csv, parquet
+from pyarrow import parquet
 
 import cepheid
-from cepheid.interfaces.rules import read_rules
 from cepheid.workloads import workload
 
 pytestmark = pytest.mark.timeout(600)  # kernels compile on first use
@@ -203,43 +201,6 @@ def test_wrong_use_is_rejected(queries: object, error: type[Exception]) -> None:
 
 # ---------------------------------------------------------------------------------------
 # Rules
-
-
-def test_rules_come_from_a_folder_or_a_table(tmp_path: Path) -> None:
-    folder = tmp_path / "rules"
-    (folder / "more").mkdir(parents=True)
-    (folder / "ab.cq").write_text(AB)
-    (folder / "more" / "ac.cq").write_text(AC)
-    (folder / "notes.txt").write_text("no rule")
-    assert read_rules(folder) == {"ab": AB, "more/ac": AC}
-    table = pa.table({"name": ["ab", "ac"], "query": [AB, AC]})
-    csv.write_csv(table, tmp_path / "rules.csv")
-    parquet.write_table(table, tmp_path / "rules.parquet")
-    for file in ("rules.csv", "rules.parquet"):
-        assert read_rules(tmp_path / file) == {"ab": AB, "ac": AC}
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"name": ["a"]},
-        {"name": ["a", "a"], "query": [AB, AC]},
-        {"name": ["a"], "query": pa.nulls(1, pa.string())},
-    ],
-)
-def test_rules_that_are_not_whole_are_rejected(tmp_path: Path, columns: dict[str, Any]) -> None:
-    parquet.write_table(pa.table(columns), tmp_path / "rules.parquet")
-    with pytest.raises(cepheid.DataError) as caught:
-        read_rules(tmp_path / "rules.parquet")
-    assert caught.value.diagnostics[0].code == "E532"
-
-
-def test_a_folder_without_rules_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(cepheid.DataError, match="has no rules"):
-        read_rules(tmp_path)
-    (tmp_path / "bad.cq").write_bytes(b"\xff")
-    with pytest.raises(cepheid.DataError, match="UTF-8"):
-        read_rules(tmp_path)
 
 
 def test_rules_come_and_go_on_a_stream() -> None:

@@ -2,8 +2,9 @@
 
 ``make matrix`` makes the environments below ``build/matrix`` and runs ``tests.versions.cell`` in
 each, with a classic session and over Spark Connect. A pair that passed is not run again until
-``--again``. The table goes to docs/spark.md. ``--python 3.14=PATH`` names an interpreter that is
-not on the search path; ``--only 4.0-3.11`` runs one pair.
+``--again``: what was found is in ``tests/versions/cells.json``, and as a table in docs/spark.md.
+``--python 3.14=PATH`` names an interpreter that is not on the search path; ``--only 4.0-3.11`` runs
+one pair.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import msgspec
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "spark.md"
 BUILD = ROOT / "build" / "matrix"
-DONE = BUILD / "cells.json"
+DONE = Path(__file__).with_name("cells.json")
 BEGIN, END = "<!-- versions: written by `make matrix` -->", "<!-- versions: end -->"
 
 SPARKS = ("4.0", "4.1", "4.2", "4.3")
@@ -44,6 +45,7 @@ class Cell(msgspec.Struct, frozen=True):
     """The versions that were installed."""
     passed: dict[str, bool]
     minutes: float
+    commit: str
 
 
 def interpreter(python: str, given: dict[str, str]) -> str | None:
@@ -64,11 +66,16 @@ def install(spark: str, python: str, path: str) -> Path:
     own = place / "bin" / "python"
     if not own.exists():
         subprocess.run([path, "-m", "venv", "--without-pip", str(place)], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(own), "install", "--quiet"]
+    # uv takes a fraction of the time.
+    if uv := shutil.which("uv"):
+        installs, again = [uv, "pip", "install", "--python", str(own)], "--reinstall"
+    else:
+        installs = [sys.executable, "-m", "pip", "--python", str(own), "install"]
+        again = "--force-reinstall"
     needs = [f"{ROOT}[spark]", f"pyspark[connect]=={spark}.*", "pytest", "hypothesis"]
-    subprocess.run([*pip, *needs], check=True)
-    # The wheel of a development version keeps its number, and pip would keep the old one.
-    subprocess.run([*pip, "--force-reinstall", "--no-deps", str(ROOT)], check=True)
+    subprocess.run([*installs, "--quiet", *needs], check=True)
+    # The wheel of a development version keeps its number, and the old one would stay.
+    subprocess.run([*installs, "--quiet", again, "--no-deps", str(ROOT)], check=True)
     return own
 
 
@@ -81,6 +88,12 @@ def versions_in(own: Path) -> str:
     )
     done = subprocess.run([own, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()
+
+
+def commit() -> str:
+    """Return the commit of the working tree."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def run_cell(spark: str, python: str, path: str) -> Cell:
@@ -106,7 +119,8 @@ def run_cell(spark: str, python: str, path: str) -> Cell:
                 cwd=BUILD,
             )
         passed[kind] = done.returncode == 0
-    return Cell(spark, python, versions_in(own), passed, (time.monotonic() - begun) / 60)
+    minutes = (time.monotonic() - begun) / 60
+    return Cell(spark, python, versions_in(own), passed, minutes, commit())
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -135,7 +149,8 @@ def _verdict(spark: str, python: str, known: dict[tuple[str, str], Cell]) -> str
     if cell is None:
         return "not tried"
     failed = [kind for kind, passed in cell.passed.items() if not passed]
-    return f"**fails** ({', '.join(failed)})" if failed else "all ways, classic and Connect"
+    verdict = f"**fails** ({', '.join(failed)})" if failed else "all ways, classic and Connect"
+    return f"{verdict} ({cell.commit})"
 
 
 def write_page(cells: Iterable[Cell]) -> None:
@@ -175,7 +190,8 @@ def main() -> int:
             continue
         known[spark, python] = cell = run_cell(spark, python, path)
         say(f"{cell.exact}: {cell.passed}, {cell.minutes:.1f} minutes")
-        DONE.write_bytes(msgspec.json.encode([*known.values()]))
+        cells = sorted(known.values(), key=lambda one: (one.spark, one.python))
+        DONE.write_bytes(msgspec.json.format(msgspec.json.encode(cells)) + b"\n")
     say(table(known.values()))
     write_page(known.values())
     return 0 if all(all(cell.passed.values()) for cell in known.values()) else 1

@@ -163,23 +163,30 @@ class KeyValues:
         if column.null_count:
             return None
         values = np.asarray(_one_array(column))
+        numbers = np.empty(len(values), np.int64)
+        if self._look_up(values, numbers):
+            return numbers
         lowest, highest = int(values.min()), int(values.max())
         if highest - lowest >= DENSE_CODES_MAX:
             return None
         if not self._make_range(lowest, highest):
             return None
-        # With 64 bits, so that the difference of narrow numbers does not wrap.
-        first, table = np.int64(self._range[0]), self._range[1]
-        numbers = np.empty(len(values), np.int64)
-        look_up_shifted(values, first, table, numbers)
-        if numbers.min() < 0:
+        if not self._look_up(values, numbers):
+            first, table = self._range
             new = values[numbers < 0]
             if min(len(new), len(table)) >= INDEX_FROM:
                 self._use_index(pa.int64())
-            new = new if self._owns_index else np.unique(new)
-            table[new - first] = self.add(pa.array(new))
-            look_up_shifted(values, first, table, numbers)
+            # With 64 bits, so that the difference of narrow numbers does not wrap.
+            lowest_known = np.int64(first)
+            new = new if self._owns_index else _distinct(new, lowest_known, len(table))
+            table[new - lowest_known] = self.add(pa.array(new))
+            self._look_up(values, numbers)
         return numbers
+
+    def _look_up(self, values: NDArray[Any], numbers: NDArray[np.int64]) -> bool:
+        """Fill the numbers of values from the table; return whether all of them have one."""
+        first, table = self._range
+        return bool(len(table)) and not look_up_shifted(values, np.int64(first), table, numbers)
 
     def _make_range(self, lowest: int, highest: int) -> bool:
         """Let the table of numbers cover a range; return False if it would be too long."""
@@ -270,3 +277,12 @@ def _canonical(values: Any) -> Any:
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         return values.cast(pa.binary())
     return values
+
+
+def _distinct(values: NDArray[Any], first: np.int64, size: int) -> NDArray[Any]:
+    """Sort the distinct values of a range; a table is quicker than a set for many of them."""
+    if len(values) < size:
+        return np.unique(values)
+    seen = np.zeros(size, np.bool_)
+    seen[values - first] = True
+    return (np.flatnonzero(seen) + first).astype(values.dtype)

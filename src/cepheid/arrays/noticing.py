@@ -7,6 +7,7 @@ it checks. Nothing is read for this alone.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,6 +24,8 @@ class Noticed:
         self.types: set[str] = set()
         self.times: tuple[int, int] | None = None
         self.events = 0
+        # Threads that share a run notice at the same time.
+        self._one_by_one = threading.Lock()
 
     def add_types(self, names: Iterable[str]) -> None:
         """Add the types of a batch."""
@@ -31,9 +34,10 @@ class Noticed:
 
     def add_times(self, least: int, largest: int, events: int) -> None:
         """Add the times of a batch, which may be read more than once."""
-        low, high = self.times or (least, largest)
-        self.times = min(low, least), max(high, largest)
-        self.events = max(self.events, events)
+        with self._one_by_one:
+            low, high = self.times or (least, largest)
+            self.times = min(low, least), max(high, largest)
+            self.events = max(self.events, events)
 
 
 _CURRENT: ContextVar[Noticed | None] = ContextVar("noticed", default=None)
@@ -46,7 +50,7 @@ def current() -> Noticed | None:
 
 @contextmanager
 def noticing(noticed: Noticed) -> Iterator[Noticed]:
-    """Notice what is read inside this block; work in other threads is not noticed."""
+    """Notice what is read inside this block, and by threads that get a copy of its context."""
     token = _CURRENT.set(noticed)
     try:
         yield noticed

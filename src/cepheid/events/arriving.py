@@ -163,6 +163,32 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return plain_table(schema.empty_table()).schema
 
 
+_TEXTS: dict[bytes | str, bytes | str] = {b"cepheid": b"texts"}
+"""The metadata of a column of texts that was read as a dictionary."""
+
+
+def with_texts(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Mark dictionaries as texts of the input: rows that show them show texts."""
+    if not names:
+        return table
+    # Of the named columns, only strings are read as dictionaries: no large ones.
+    coded = {f.name for f in table.schema if pa.types.is_dictionary(f.type)} & set(names)
+    fields = [f.with_metadata(_TEXTS) if f.name in coded else f for f in table.schema]
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
+
+
+def shown_as_texts(field: pa.Field[Any]) -> bool:
+    """Check whether a column is a dictionary only because that is quick to read.
+
+    Examples
+    --------
+    >>> table = pa.table({"type": pa.array(["A", "A"]).dictionary_encode()})
+    >>> shown_as_texts(table.field("type")), shown_as_texts(with_texts(table, ["type"]).field(0))
+    (False, True)
+    """
+    return field.metadata is not None and _TEXTS.items() <= field.metadata.items()
+
+
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Compute the plain type of an encoded type."""
     types = pa.types

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import csv, json, parquet
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.events.arriving import plain_table
+from cepheid.events.arriving import plain_table, with_texts
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.events.text_times import timed_like, timed_table
 from cepheid.events.time_formats import TextTimes
@@ -189,6 +189,6 @@ def _read_file(
     some = False
     for batch in batches:
         some = True
-        yield plain_table(pa.Table.from_batches([batch]))
+        yield plain_table(with_texts(pa.Table.from_batches([batch]), encoded))
     if not some:
         yield plain_table(empty)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+_LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([^\W\d]+)\s*")
 _UNITS = {
     1: ("us", "µs", "μs", "microsecond", "microseconds"),
     1_000: ("ms", "millisecond", "milliseconds"),
@@ -48,6 +51,20 @@ def duration_us(amount: str, unit: str) -> int | None:
         int(whole + decimals or "0") * UNIT_MICROSECONDS[unit.lower()], 10 ** len(decimals)
     )
     return exact if rest == 0 and exact <= DURATION_US_MAX else None
+
+
+def length_us(text: str) -> int | None:
+    """Parse a length of time to microseconds; None if it is none, or not a whole number of them.
+
+    Examples
+    --------
+    >>> length_us("1.5 minutes"), length_us("10s"), length_us("soon")
+    (90000000, 10000000, None)
+    """
+    found = _LENGTH.fullmatch(text)
+    if found is None or found[2].lower() not in UNIT_MICROSECONDS:
+        return None
+    return duration_us(found[1], found[2])
 
 
 def format_duration(microseconds: int) -> str:

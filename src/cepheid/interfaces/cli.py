@@ -21,12 +21,12 @@ from cepheid.interfaces.cli_input import (
     WrongUseError,
     check_engine,
     compile_text,
+    find_rules,
     given_text,
     is_sql,
     name_of,
     read_columns,
     read_text,
-    read_workload,
     refuse_options,
     result_kind,
 )
@@ -46,12 +46,14 @@ from cepheid.interfaces.cli_options import (
     TypeOption,
     UnitOption,
 )
+from cepheid.interfaces.cli_rules import backtest, check_rules
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.cli_stream import stream
 from cepheid.interfaces.cli_why import why
 from cepheid.interfaces.commands import Argument, Commands, Option
 from cepheid.interfaces.console import complain, say
+from cepheid.interfaces.rule_queries import EventColumns
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
@@ -59,8 +61,8 @@ from cepheid.options import OptionError
 EXIT_FAULT = 1
 EXIT_USAGE = 2
 EXIT_CODES = (
-    "Exit codes: 0 all went well; 1 a query or data is at fault, or whoever read the output "
-    "stopped early; 2 the command was used wrongly."
+    "Exit codes: 0 all went well; 1 a query, a rule or data is at fault, or whoever read the "
+    "output stopped early; 2 the command was used wrongly."
 )
 
 app = Commands(
@@ -72,6 +74,7 @@ app.add_group(store_app, name="store")
 app.command()(explain)
 app.command()(stream)
 app.command()(why)
+app.command()(backtest)
 app.command()(warm)
 app.command()(doctor)
 app.command()(stream)
@@ -83,6 +86,7 @@ def check(
         list[str] | None, Argument(help="Query files, or - for standard input.")
     ] = None,
     text: TextOption = None,
+    rules: RulesOption = None,
     schema: SchemaOption = None,
     input_: Annotated[
         str | None,
@@ -96,8 +100,14 @@ def check(
     """Check queries and print every mistake; with --input also what is odd about the events."""
     if input_ is not None:
         refuse_options("--input has the columns, too", schema=schema)
+    if rules is not None:
+        refuse_options("--rules takes the place of a query", query=text)
+        found = find_rules(rules, files[0] if files else None)
+        events = EventColumns(time, type_, time_unit, time_format)
+        check_rules(found, events, read_columns(schema), input_)
+        return
     if (text is None) is (not files):
-        message = "name query files, or give a query with -q"
+        message = "name query files, give a query with -q, or a folder of them with --rules"
         raise WrongUseError(message)
     columns = read_columns(schema)
     code = 0
@@ -163,9 +173,9 @@ def run(
     asked = Asked(engine, master, kind, output, time, type_, time_unit, time_format, chart)
     if rules is not None:
         refuse_options("--rules takes the place of a query", query=text)
-        together = read_workload(rules, file, time, type_, time_unit, time_format)
+        found = find_rules(rules, file)
         with standard_input(inputs, input_format, is_query=False) as given:
-            run_rules_over(together, given, asked)
+            run_rules_over(found, given, asked)
         return
     query_text, name = given_text(file, text)
     with standard_input(inputs, input_format, is_query=file == "-") as given:

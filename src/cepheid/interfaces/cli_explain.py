@@ -14,10 +14,10 @@ from cepheid.interfaces.cli_input import (
     WrongUseError,
     check_engine,
     compile_text,
+    find_rules,
     given_text,
     is_sql,
     read_columns,
-    read_workload,
     refuse_options,
 )
 from cepheid.interfaces.cli_options import (
@@ -33,7 +33,9 @@ from cepheid.interfaces.cli_options import (
 )
 from cepheid.interfaces.commands import Argument, Option
 from cepheid.interfaces.console import say, show
+from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules, run_fitting
 from cepheid.interfaces.standard_input import standard_input
+from cepheid.workloads import Workload
 
 
 def explain(
@@ -81,6 +83,7 @@ def explain(
         refuse_options("a code is no query", **given, analyze=analyze)
         show(page)
         return
+    events = EventColumns(time, type_, time_unit, time_format)
     if rules is not None:
         refuse_options("what rules share is told in words", format=format_, query=text)
     if not analyze:
@@ -88,8 +91,8 @@ def explain(
         refuse_options("it is for --analyze", master=master)
         if rules is not None:
             refuse_options("what rules share is told in words", engine=engine)
-            together = read_workload(rules, file, time, type_, time_unit, time_format)
-            show(together.explain(schema=read_columns(schema)))
+            columns = read_columns(schema)
+            _tell_of_rules(find_rules(rules, file), events, lambda fit: fit.explain(schema=columns))
             return
         query_text, name = given_text(file, text)
         columns = read_columns(schema)
@@ -99,21 +102,29 @@ def explain(
     refuse_options("--input has the columns, and numbers are told in words", schema=schema)
     refuse_options("numbers are told in words", format=format_)
     _check_places(inputs, engine, master)
-    name = "rules"
     if rules is not None:
-        asked: Any = read_workload(rules, file, time, type_, time_unit, time_format)
-    else:
-        query_text, name = given_text(file, text)
-        asked = query_text
-        if not is_sql(query_text):
-            asked = compile_text(query_text, name, time, type_, None, time_unit, time_format)
-    with standard_input(inputs or [], input_format, is_query=file == "-") as given_inputs:
+        found = find_rules(rules, file)
+        with standard_input(inputs or [], input_format, is_query=False) as read:
+            _tell_of_rules(found, events, lambda fit: _analyzed(fit, read, engine, master))
+        return
+    query_text, name = given_text(file, text)
+    asked: Any = query_text
+    if not is_sql(query_text):
+        asked = compile_text(query_text, name, time, type_, None, time_unit, time_format)
+    with standard_input(inputs or [], input_format, is_query=file == "-") as read:
         try:
-            show(_analyzed(asked, given_inputs, engine, master))
+            show(_analyzed(asked, read, engine, master))
         except CepheidError as error:
-            if rules is None:
-                error.file = name
+            error.file = name
             raise
+
+
+def _tell_of_rules(path: Path, events: EventColumns, told: Callable[[Workload], str]) -> None:
+    """Print what a function tells of rules; rules with mistakes are refused alone."""
+    ready = ready_rules(path, events)
+    refusals = Refusals(ready)
+    show(run_fitting(ready, told, refusals))
+    refusals.finish()
 
 
 def _show_plan(compiled: Any, name: str, format_: str, engine: str) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, visible
-from cepheid.interfaces.rules import read_rules
-from cepheid.workloads import Workload, workload
 
 ENGINES = ("local", "spark")
 FORMATS = ("table", "csv", "json", "parquet")
@@ -107,22 +105,15 @@ def named_file(file: str | None) -> str:
     return file
 
 
-def read_workload(
-    rules: Path,
-    file: str | None,
-    time: str,
-    type_: str,
-    unit: str = "us",
-    form: str | None = None,
-) -> Workload:
-    """Read the queries of a folder or a table of rules."""
+def find_rules(rules: Path, file: str | None = None) -> Path:
+    """Refuse a query file beside rules, and rules that do not exist."""
     if file is not None:
         message = "--rules replaces the query file: give only one of them"
         raise WrongUseError(message)
     if not rules.exists():
         message = f"could not read {name_of(str(rules))}: no such file or folder"
         raise WrongUseError(message)
-    return workload(read_rules(rules), time=time, type=type_, time_unit=unit, time_format=form)
+    return rules
 
 
 def read_columns(path: Path | None) -> object:

@@ -31,7 +31,10 @@ TextOption = Annotated[
 EngineOption = Annotated[str, Option(help="What runs the query: local or spark.")]
 RulesOption = Annotated[
     Path | None,
-    Option(help="A folder of query files (.cq), or a table with the columns name and query."),
+    Option(
+        help="Rules: a folder of query files (.cq) and YAML, a YAML file, or a table with the "
+        "columns name and query."
+    ),
 ]
 
 InputsOption = Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cepheid.errors import CepheidError
 from cepheid.interfaces.cli_input import WrongUseError, compile_text, is_sql
 from cepheid.interfaces.console import complain, say
-from cepheid.workloads import Workload
+from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules, run_fitting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +29,11 @@ class Asked(NamedTuple):
     time_format: str | None
     chart: Path | None = None
 
+    @property
+    def columns(self) -> EventColumns:
+        """The columns of events that queries read."""
+        return EventColumns(self.time, self.type, self.time_unit, self.time_format)
+
 
 def check_sql(text: str, name: str) -> None:
     """Check a SQL text; names of columns are checked when it runs."""
@@ -42,14 +47,20 @@ def check_sql(text: str, name: str) -> None:
     say(f"{name}: ok")
 
 
-def run_rules_over(rules: Workload, inputs: list[str], asked: Asked) -> None:
-    """Run all queries of a folder over files."""
+def run_rules_over(rules: Path, inputs: list[str], asked: Asked) -> None:
+    """Run all rules of a folder or a file over files; rules with mistakes are refused alone."""
+    ready = ready_rules(rules, asked.columns)
+    refusals = Refusals(ready)
     # Arrow takes longer to load than checking a query takes.
     from cepheid.interfaces.run_command import run_rules, write_result
 
-    result = run_rules(rules, _single(inputs), asked.master, engine=asked.engine)
+    files = _single(inputs)
+    result = run_fitting(
+        ready, lambda fit: run_rules(fit, files, asked.master, engine=asked.engine), refusals
+    )
     write_result(result, asked.kind, asked.output)
     _draw(result, asked)
+    refusals.finish()
 
 
 def run_text_over(text: str, name: str, inputs: list[str], asked: Asked) -> None:

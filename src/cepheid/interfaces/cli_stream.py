@@ -9,9 +9,9 @@ from cepheid.errors import CepheidError
 from cepheid.interfaces.cli_input import (
     WrongUseError,
     compile_file,
+    find_rules,
     name_of,
     named_file,
-    read_workload,
 )
 from cepheid.interfaces.cli_options import (
     FormatOption,
@@ -23,7 +23,7 @@ from cepheid.interfaces.cli_options import (
 )
 from cepheid.interfaces.commands import Option
 from cepheid.interfaces.console import complain
-from cepheid.workloads import Workload
+from cepheid.interfaces.rule_queries import EventColumns, Ready, Refusals, ready_rules
 
 
 def stream(
@@ -145,12 +145,15 @@ def stream(
     """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
     # Spark takes a second to load, and mistakes in a query do not need it.
 
-    def read_rules(place: Path | None) -> Workload:
+    def read_ready(place: Path | None) -> Ready:
         chosen = place or rules
         assert chosen is not None, "a folder of rules is given"
-        return read_workload(chosen, file, time, type_, time_unit, time_format)
+        events = EventColumns(time, type_, time_unit, time_format)
+        return ready_rules(find_rules(chosen, file), events)
 
-    first = read_rules(None) if rules is not None else None
+    first = read_ready(None) if rules is not None else None
+    if first is not None and not first.queries:
+        Refusals(first)
     compiled = (
         compile_file(named_file(file), time, type_, time_unit, time_format)
         if first is None
@@ -168,7 +171,7 @@ def stream(
     if isinstance(source, str) and len(sources) > 1:
         wrong = "--source may be given only once, except for a JOIN of two streams"
         raise WrongUseError(wrong)
-    planned = compiled if first is None else first
+    planned = compiled if first is None else first.workload
     assert planned is not None, "one of them is given"
     options = Options(
         source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
@@ -183,7 +186,7 @@ def stream(
     if wrong := wrong_use(compiled, options):
         raise WrongUseError(wrong)
     if rules is not None:
-        stream_rules(read_rules, options, complain)
+        stream_rules(read_ready, options, complain)
         return
     assert compiled is not None
     try:

@@ -1,73 +1,162 @@
-"""Read rules from a folder of query files, or from a table with a name and a query in every row."""
+"""Read rules from a folder of query files and YAML, from a YAML file, or from a table.
+
+A rule that cannot be read is refused alone: its mistakes are returned beside the other rules.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from cepheid.errors import DataError, Diagnostic
+from cepheid.errors import CepheidError, DataError, Diagnostic
+from cepheid.interfaces.rule import FIELDS, Rule, rule_of
 
 NAME, TEXT = "name", "query"
-"""The columns of a table of rules."""
+"""The columns that every table of rules has."""
+
+YAML = (".yaml", ".yml")
+_HEADER = re.compile(r"\s*(?:--|//|#)\s*@(\w+)\s*:\s*(.*?)\s*")
+_COMMENT = re.compile(r"\s*(?:(?:--|//|#).*)?")
 
 
-def read_rules(path: Path) -> dict[str, str]:
-    """Read the texts of rules by their names.
+class Written(NamedTuple):
+    """A rule as a file has it: its fields, the name of one that has none, and the file."""
+
+    fields: dict[str, Any]
+    name: str
+    place: str
+
+
+class RulesRead(NamedTuple):
+    """The rules of a folder or file by name, and why others are refused."""
+
+    rules: dict[str, Rule]
+    refused: tuple[CepheidError, ...] = ()
+
+
+def read_rules(path: Path) -> RulesRead:
+    """Read rules; those that are at fault are refused alone.
 
     Parameters
     ----------
     path
         A folder, whose ``.cq`` files are rules with the names of the files (those in folders below
-        it with their path), or a Parquet, Arrow, CSV or JSON lines file with the columns ``name``
-        and ``query``.
+        it with their path) and whose YAML files hold rules; a YAML file; or a Parquet, Arrow, CSV
+        or JSON lines file with the columns ``name``, ``query`` and those of other fields.
 
     Raises
     ------
     DataError
-        E501 if the file cannot be read, E502 if a rule is not UTF-8 text, E532 if there are no
-        rules, or a table lacks a column, has a NULL, or has duplicate names.
+        E501 if a table cannot be read, E532 if there are no rules, or a table lacks a column, E536
+        if PyYAML is not installed.
     """
-    rules = _from_folder(path) if path.is_dir() else _from_table(path)
-    if not rules:
-        message = f"`{path}` has no rules"
-        helps = ("write each rule to a file that ends in .cq",)
-        raise DataError([Diagnostic("E532", message, helps=helps)])
-    return rules
-
-
-def _from_folder(path: Path) -> dict[str, str]:
-    rules = {}
-    for file in sorted(path.rglob("*.cq")):
-        place = file.relative_to(path)
-        if any(part.startswith(".") for part in place.parts):
-            continue  # Editors keep such files while others are open.
+    rules: dict[str, Rule] = {}
+    refused: list[CepheidError] = []
+    for written in _written(path):
         try:
-            rules[place.with_suffix("").as_posix()] = file.read_bytes().decode("utf-8-sig")
-        except OSError as error:
-            message = f"could not read `{file}`: {error.strerror or error}"
-            raise DataError([Diagnostic("E501", message)]) from error
-        except UnicodeDecodeError:
-            message = f"`{file}` is not UTF-8 text"
-            helps = ("save the file with the encoding UTF-8",)
-            raise DataError([Diagnostic("E502", message, helps=helps)]) from None
-    return rules
+            if isinstance(written, CepheidError):
+                raise written
+            rule = rule_of(*written)
+            if rule.name in rules:
+                message = f"there is another rule `{rule.name}` before that in `{written.place}`"
+                helps = ("give every rule a name of its own",)
+                raise DataError([Diagnostic("E532", message, helps=helps)], file=rule.name)
+        except CepheidError as error:
+            refused.append(error)
+            continue
+        rules[rule.name] = rule
+    if not rules and not refused:
+        message = f"`{path}` has no rules"
+        helps = ("write each rule to a file that ends in .cq, or several to one in .yaml",)
+        raise DataError([Diagnostic("E532", message, helps=helps)])
+    return RulesRead(rules, tuple(refused))
 
 
-def _from_table(path: Path) -> dict[str, str]:
+def _written(path: Path) -> Iterator[Written | CepheidError]:
+    if path.is_dir():
+        yield from _in_folder(path)
+    elif path.suffix.lower() in YAML:
+        yield from _in_yaml(path, path.stem)
+    else:
+        yield from _in_table(path)
+
+
+def _in_folder(path: Path) -> Iterator[Written | CepheidError]:
+    for file in sorted(path.rglob("*")):
+        place = file.relative_to(path)
+        if file.is_dir() or any(part.startswith(".") for part in place.parts):
+            continue  # Editors keep such files while others are open.
+        name = place.with_suffix("").as_posix()
+        if file.suffix == ".cq":
+            text = _text_of(file, name)
+            if isinstance(text, str):
+                yield Written({TEXT: text, **_header(text)}, name, place.as_posix())
+            else:
+                yield text
+        elif file.suffix.lower() in YAML:
+            yield from _in_yaml(file, name)
+
+
+def _text_of(file: Path, name: str) -> str | CepheidError:
+    """Read a text, or return why it cannot be read."""
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        message = f"could not read `{file}`: {error.strerror or error}"
+        return DataError([Diagnostic("E501", message)], file=name)
+    except UnicodeDecodeError:
+        message = f"`{file}` is not UTF-8 text"
+        helps = ("save the file with the encoding UTF-8",)
+        return DataError([Diagnostic("E502", message, helps=helps)], file=name)
+
+
+def _header(text: str) -> dict[str, str]:
+    r"""Read the fields in the comments above a query.
+
+    Examples
+    --------
+    >>> _header("-- Large orders.\n-- @owner: desk\nRETURN COUNT(*) PATTERN A -- @tags: none")
+    {'owner': 'desk'}
+    """
+    found = {}
+    for line in text.splitlines():
+        field = _HEADER.fullmatch(line)
+        if field is not None:
+            found[field[1]] = field[2]
+        elif not _COMMENT.fullmatch(line):
+            break
+    return found
+
+
+def _in_yaml(file: Path, name: str) -> Iterator[Written | CepheidError]:
+    text = _text_of(file, name)
+    if not isinstance(text, str):
+        yield text
+        return
+    # A library that few users need.
+    from cepheid.interfaces.rule_yaml import read_yaml
+
+    try:
+        documents = read_yaml(text, str(file))
+    except CepheidError as error:
+        yield error
+        return
+    for fields in documents:
+        yield Written(fields, name, str(file))
+
+
+def _in_table(path: Path) -> Iterator[Written]:
     # Arrow takes longer to load than reading a folder of rules.
     from cepheid.events.files import find_files, read_all
 
-    rules: dict[str, str] = {}
     for table in read_all(find_files(str(path))):
         missing = [name for name in (NAME, TEXT) if name not in table.column_names]
         if missing:
             message = f"`{path}` has no column `{missing[0]}`"
             helps = (f"a table of rules has the columns `{NAME}` and `{TEXT}`",)
             raise DataError([Diagnostic("E532", message, helps=helps)])
-        for name, text in zip(table[NAME].to_pylist(), table[TEXT].to_pylist(), strict=True):
-            if name is None or text is None or str(name) in rules:
-                what = f"the rule `{name}` twice" if str(name) in rules else "a rule without text"
-                message = f"`{path}` has {what}"
-                helps = ("give every rule a name of its own and a query",)
-                raise DataError([Diagnostic("E532", message, helps=helps)])
-            rules[str(name)] = str(text)
-    return rules
+        known = [name for name in table.column_names if name in FIELDS]
+        for fields in table.select(known).to_pylist():
+            yield Written(fields, "", str(path))

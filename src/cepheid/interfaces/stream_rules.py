@@ -10,13 +10,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from rich.console import Console
 
 from cepheid import runtimes
-from cepheid.errors import CepheidError
+from cepheid.errors import CepheidError, QueryError, visible
+from cepheid.interfaces.rule import Rule
+from cepheid.interfaces.rule_queries import Ready
 from cepheid.interfaces.rules import NAME, TEXT
 from cepheid.interfaces.stream_command import Counted, live_session, numbers_shown, showing, start
 from cepheid.interfaces.stream_options import Options
@@ -33,8 +35,9 @@ from cepheid.workloads import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Read = Callable[[Path | None], Workload]
+Read = Callable[[Path | None], Ready]
 """Read the rules of the user, or those in another place."""
+Output = TypeVar("Output")
 Complain = Callable[[str], None]
 
 SAVED = "cepheid-rules.jsonl"
@@ -45,26 +48,42 @@ SECONDS = 1.0
 
 
 class Rulebook:
-    """Rules that may change: the last version that could be read and run.
+    """Rules that may change: the last version of each that could be read and run.
 
     Parameters
     ----------
     read
-        Reads the rules, or raises the error in them.
+        Reads the rules; those with mistakes are refused alone.
     complain
-        Called once for rules that cannot be read or run; the previous rules continue.
+        Called once for a rule that cannot be read or run; its previous version continues.
     """
 
     def __init__(self, read: Read, complain: Complain) -> None:
         self._read, self._complain = read, complain
-        self.rules = read(None)
-        self._said = ""
+        self._said: dict[str, None] = {}
+        self._unfit: dict[Rule, CepheidError] = {}
+        self._ready = read(None)
+        for error in self._ready.refused:
+            self._tell(error, self._said, is_running=False)
+        rules = {query.rule for query in self._ready.queries.values()}
+        limited = sorted(rule.name for rule in rules if rule.rate_limit or rule.deduplicate)
+        if limited:
+            named = visible(", ".join(limited))
+            complain(f"notice: a stream does not limit alerts yet; all rows leave of: {named}")
+
+    @property
+    def rules(self) -> Workload:
+        """Return the rules that run."""
+        return self._ready.workload
 
     def earlier(self, file: Path) -> Workload | None:
         """Read the rules that a checkpoint was last used with, if they were different."""
         if not file.exists():
             return None
-        rules = self._read(file)
+        ready = self._read(file)
+        for error in ready.refused:
+            raise error
+        rules = ready.workload
         return rules if _texts(rules) != _texts(self.rules) else None
 
     def save(self, file: Path) -> None:
@@ -75,21 +94,80 @@ class Rulebook:
             written.write(msgspec.json.Encoder().encode_lines(lines))
         Path(written.name).replace(file)
 
+    def fit(self, try_out: Callable[[Workload], Output]) -> Output:
+        """Try out the rules that were read first; those that do not fit the events are refused.
+
+        Raises
+        ------
+        CepheidError
+            If no rule fits, or the events are at fault.
+        """
+        while True:
+            try:
+                return try_out(self.rules)
+            except QueryError as error:
+                ready = self._unfitting(self._ready, error)
+                if not ready.queries:
+                    raise
+                self._tell(error, self._said, is_running=False)
+                self._ready = ready
+
     def changed(self, try_out: Callable[[Workload], object]) -> bool:
-        """Read the rules again; return whether they are different and can run."""
+        """Read the rules again; return whether some are different and can run."""
+        said: dict[str, None] = {}
         try:
-            rules = self._read(None)
-            if _texts(rules) == _texts(self.rules):
-                self._said = ""
-                return False
-            try_out(rules)
+            ready = self._read(None)
+            for error in ready.refused:
+                ready = self._as_before(ready, error, said)
+            for rule in {query.rule for query in ready.queries.values()} & self._unfit.keys():
+                # Trying out again takes a second, and gives the same mistake.
+                ready = self._as_before(_without(ready, rule), self._unfit[rule], said)
+            while ready.queries and _texts(ready.workload) != _texts(self.rules):
+                try:
+                    try_out(ready.workload)
+                except QueryError as error:
+                    ready = self._as_before(self._unfitting(ready, error), error, said)
+                    continue
+                self._ready = ready
+                return True
         except (CepheidError, OSError, ValueError) as error:
-            if str(error) != self._said:
-                self._complain(f"{error}\nthe rules before go on")
-            self._said = str(error)
-            return False
-        self.rules, self._said = rules, ""
-        return True
+            self._say(f"{error}\nthe rules before go on", said)
+        finally:
+            self._said = said
+        return False
+
+    def _unfitting(self, ready: Ready, error: QueryError) -> Ready:
+        """Leave out the rule that an error is about; an error about something else is raised."""
+        if error.file not in ready.queries:
+            raise error
+        rule = ready.queries[error.file].rule
+        error.file = rule.name
+        self._unfit[rule] = error
+        return _without(ready, rule)
+
+    def _as_before(self, ready: Ready, error: CepheidError, said: dict[str, None]) -> Ready:
+        """Let the previous version of a refused rule go on, if it runs."""
+        before = {
+            name: query
+            for name, query in self._ready.queries.items()
+            if query.rule.name == error.file and name not in ready.queries
+        }
+        self._tell(error, said, is_running=bool(before))
+        return ready._replace(queries=ready.queries | before)
+
+    def _tell(self, error: CepheidError, said: dict[str, None], *, is_running: bool) -> None:
+        goes_on = "its version before goes on" if is_running else "the other rules go on"
+        self._say(f"{error}\nthe rule `{visible(error.file)}` is refused: {goes_on}", said)
+
+    def _say(self, text: str, said: dict[str, None]) -> None:
+        if text not in self._said:
+            self._complain(text)
+        said[text] = None
+
+
+def _without(ready: Ready, rule: Rule) -> Ready:
+    kept = {one: query for one, query in ready.queries.items() if query.rule != rule}
+    return ready._replace(queries=kept)
 
 
 def _texts(rules: Workload) -> dict[str, str]:
@@ -151,8 +229,8 @@ def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> No
         before = book.earlier(saved) if is_unfinished(options.checkpoint) else None
         if before is not None:
             start(output_of(before), options, counted, single=True).awaitTermination()
+        output = book.fit(output_of)
         book.save(saved)
-        output = output_of(book.rules)
         return start(output, options, counted), output
 
     live: Any = None

@@ -140,7 +140,7 @@ class Kind(ABC):
         return ()
 
     def encoded(self, plan: Any) -> tuple[str, ...]:
-        """List the columns whose texts may be read as dictionaries: no row shows their values."""
+        """List the columns whose texts may be read as dictionaries; rows that show them decode."""
         del plan
         return ()
 

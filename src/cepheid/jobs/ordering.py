@@ -91,6 +91,8 @@ def _with_ties_ordered(batches: Iterable[pa.Table], plan: Plan) -> Iterator[pa.T
 
 def ranks(column: pa.ChunkedArray[Any]) -> Any:
     """Rank the values of a column."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)  # Arrow ranks no dictionaries.
     return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"))
 
 

@@ -9,7 +9,7 @@ finish(state)           ->  (state, rows): no more events come
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -166,6 +166,14 @@ class LiveSteps(NamedTuple):
         """Measure the size of a state."""
         del came
         return self.job.size(state)
+
+
+@runtime_checkable
+class HasWindows(Protocol):
+    """A step function whose rows leave at the ends of windows."""
+
+    def next_rows(self, until: int) -> int:
+        """Return the first watermark above a given one at which rows can leave."""
 
 
 def take_until(

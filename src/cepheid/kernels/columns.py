@@ -25,14 +25,27 @@ def _(indices, table, out):
 
 @kernel()
 def look_up_shifted(values, lowest, table, out):
-    """Set out[i] = table[values[i] - lowest]."""
+    """Set out[i] = table[values[i] - lowest], or -1 outside of the table; count negative ones."""
+    length, negative = table.shape[0], 0
+    if lowest > 0:
+        # The table may go on beyond the largest number.
+        length = min(length - 1, _MAGNITUDE - lowest) + 1
+    highest = lowest + (length - 1)
     for i in range(values.shape[0]):
-        out[i] = table[values[i] - lowest]
+        number = -1
+        if lowest <= values[i] <= highest:
+            number = table[values[i] - lowest]
+        out[i] = number
+        negative += number < 0
+    return negative
 
 
 @look_up_shifted.interpreted
 def _(values, lowest, table, out):
-    out[:] = table[values - lowest]
+    highest = min(int(lowest) + table.shape[0] - 1, int(_MAGNITUDE))
+    inside = (values >= lowest) & (values <= highest)
+    out[:] = np.where(inside, table[np.where(inside, values - lowest, 0)], -1)
+    return int((out < 0).sum())
 
 
 @kernel()

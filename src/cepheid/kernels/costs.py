@@ -14,6 +14,8 @@ _RATES_S = {
     "panes.aggregate_panes": 32e-6,
     "prefix_wide.run_wide": 55e-6,
     "shared_panes.run_shared_panes": 30e-6,
+    "shared_trailing.run_shared_trailing": 40e-6,
+    "shared_trailing_counts.count_shared_trailing": 12e-6,
     "temporal_join.join": 10e-6,
     "trailing.aggregate_trailing": 40e-6,
 }

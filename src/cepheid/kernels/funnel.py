@@ -8,6 +8,8 @@ chain takes two steps in one group.
 
 from __future__ import annotations
 
+import numpy as np
+
 from cepheid.kernels.tiers import kernel
 
 NONE = -(2**63)
@@ -55,7 +57,7 @@ def take_steps(
 ):
     """Take in events in the order of time; the group of each partition's last time waits.
 
-    ts, key, bits: time, partition and set of steps of every event
+    ts, key, bits: time, partition (-1 for none) and set of steps of every event
     within: the longest time from the first step, 0 for any; arrival, order, single: the modes
     waiting, masks, worsts: of each partition the time, set of steps and worst step of its group
     chains[p, k]: the times of the chain of partition p that has reached step k
@@ -63,11 +65,11 @@ def take_steps(
     """
     steps = best.shape[1]
     for i in range(ts.shape[0]):
-        mask, p = bits[i], key[i]
-        if mask == 0 and not order:
+        mask, p = np.int64(bits[i]), key[i]
+        if p < 0 or (mask == 0 and not order):
             continue
         lowest = 0
-        while lowest < steps and not mask >> lowest & 1:
+        while order and lowest < steps and not mask >> lowest & 1:
             lowest += 1
         if arrival:
             _take_group(p, ts[i], mask, lowest, within, order, single, chains, best, level)

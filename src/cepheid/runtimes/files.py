@@ -5,7 +5,6 @@ Several files are read in the order of their names, as event logs are written.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -14,7 +13,8 @@ import pyarrow as pa
 
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
-from cepheid.events.files import count_events, find_files, names_read, read_all
+from cepheid.events.ahead import read_ahead
+from cepheid.events.files import content_of, count_events, find_files, names_read, read_all
 from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import local_job
@@ -60,10 +60,13 @@ def run_files(
     """
     schema = next(read_all(files[:1], None, compiled.times, batch_rows=1)).schema
     plan = compiled.with_schema(schema).plan
-    encoded = kind_of(plan).encoded(plan)
+    # Dictionaries of one file and texts of another are no column.
+    parquet = all(content_of(file.name) == "parquet" for file in files)
+    encoded = kind_of(plan).encoded(plan) if parquet else ()
 
     def read(names: Sequence[str] | None) -> Iterator[pa.Table]:
-        return _counted(read_all(files, names, compiled.times, opened, encoded), progress)
+        tables = read_all(files, names, compiled.times, opened, encoded)
+        return _counted(read_ahead(tables), progress)
 
     return watched(plan, lambda: _run_plan(plan, files, schema, read))
 
@@ -102,12 +105,7 @@ def _first_rows(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
 def _run_whole(plan: Plan, batches: Iterable[pa.Table]) -> pa.Table:
     """Run a plan over batches as one table, which is sorted if necessary."""
     table = pa.concat_tables(batches, promote_options="permissive")
-    with warnings.catch_warnings(record=True) as notices:
-        warnings.simplefilter("always")
-        result = run_table(plan, table)
-    for notice in notices:
-        warnings.warn(str(notice.message), stacklevel=2)
-    return result
+    return run_table(plan, table)
 
 
 def list_files(
@@ -127,7 +125,7 @@ def list_files(
     plan = check_lists(compiled.with_schema(schema).plan)
     job = lower(plan)
     names = names_read(plan.columns, schema)
-    read = _counted(read_all(files, names, compiled.times, opened), progress)
+    read = _counted(read_ahead(read_all(files, names, compiled.times, opened)), progress)
     batches = with_ties_ordered(read, plan)
     if not _in_order(files, compiled.times):
         if count_events(files) > SORT_ROWS_MAX:
@@ -157,7 +155,7 @@ def list_path(compiled: CompiledQueryLike, pattern: str) -> pa.RecordBatchReader
 def _in_order(files: list[Path], times: TextTimes) -> bool:
     """Check that the events of files are sorted by time; emitted matches cannot be retracted."""
     last: int | None = None
-    for batch in read_all(files, None, times):
+    for batch in read_ahead(read_all(files, None, times)):
         found = read_times(Columns(batch), times.column)
         if len(found):
             if scan_times(found)[0] >= 0 or (last is not None and found[0] < last):

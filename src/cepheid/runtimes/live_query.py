@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, like, plain_schema
 from cepheid.events.nanoseconds import in_units_of
-from cepheid.events.temporal import FOREVER, UNIT_MICROSECONDS, duration_us
+from cepheid.events.temporal import FOREVER, LONG_AGO, length_us
 from cepheid.events.text_times import timed_schema, timed_table
 from cepheid.jobs.bucket import Arrived, bucket_of, open_bucket, write_bucket
 from cepheid.jobs.continuing import continued
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import ordered
-from cepheid.jobs.steps import Steps, take_until
+from cepheid.jobs.steps import HasWindows, Steps, take_until
 from cepheid.jobs.tables import with_columns
 from cepheid.jobs.watermarks import in_ticks
 from cepheid.jobs.work import Work
@@ -28,7 +28,9 @@ from cepheid.runtimes.local import CompiledQueryLike
 
 KIND = "a live query in one process"
 """The name of its state, for messages."""
-_LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+GATHERED_ROWS = 1 << 15
+"""So many events are processed at once, at most, while no row can leave."""
 
 
 class LiveQuery:
@@ -36,6 +38,8 @@ class LiveQuery:
 
     The watermark is the latest time so far, less the allowed lateness. Events wait until it passes
     them, are sorted, and leave their rows. Those behind it are late: they are dropped and counted.
+    Events are gathered while the watermark passes the end of no window, because a step of a
+    thousand events takes hardly longer than one of a single event.
     """
 
     def __init__(
@@ -51,63 +55,92 @@ class LiveQuery:
         saved = bucket_of(self._work, before, KIND, same_columns=True)
         self._until, self._waiting = saved.until, saved.buffer
         self._state = self._job.start() if not saved.engine else self._job.read(saved.engine)
+        self._nothing = self._job.nothing()
+        self._schema = self._work.schema
+        self._is_flat = not any(map(_has_parts, self._schema.types))
+        self._gathered: list[pa.Table] = []
+        self._latest = self._rows_at = LONG_AGO
+        if len(self._waiting):
+            self._latest = int(read_times(Columns(self._waiting), self._plan.time)[-1])
         self.late = 0
         """How many events were behind the watermark."""
 
     @property
     def waiting(self) -> int:
         """Count the events that wait for the watermark."""
-        return len(self._waiting)
+        until = LONG_AGO if self._until is None else self._until
+        tables = [self._waiting, *self._gathered]
+        times = [read_times(Columns(table), self._plan.time) for table in tables]
+        return sum(int((one >= until).sum()) for one in times)
 
     def feed(self, events: Any) -> Any:
         """Process events; return the rows that are final, in the same kind of container.
 
         A single event is a dict. Events of other columns or types are refused, and change nothing.
         """
-        schema = self._work.schema
+        if self._is_flat and isinstance(events, pa.Table) and events.schema.equals(self._schema):
+            return self._feed(events)
+        return like(events, self._feed(self._converted(events)))
+
+    def _converted(self, events: Any) -> pa.Table:
+        """Convert events in any container to the columns of the query."""
         came = [events] if isinstance(events, dict) else events
         if isinstance(came, list) and not came:
-            came = schema.empty_table()
-        table = in_units_of(timed_table(as_table(came), self._times), schema)
+            came = self._schema.empty_table()
+        table = in_units_of(timed_table(as_table(came), self._times), self._schema)
         # A dict may lack what an event does not have; a table has columns for all of its events.
-        whole = not isinstance(came, list)
-        table = self._on_time(_fitted(table, schema, whole=whole))
-        if not len(table):
-            return like(events, self._job.nothing())
-        self._waiting = ordered(pa.concat_tables([self._waiting, table]), self._plan)
-        times = read_times(Columns(self._waiting), self._plan.time)
-        until = int(times[-1]) - self._delay
+        return _fitted(table, self._schema, whole=not isinstance(came, list))
+
+    def _feed(self, table: pa.Table) -> pa.Table:
+        """Gather events; process them if rows can leave, or many have come."""
+        times = read_times(Columns(table), self._plan.time)
+        if self._until is not None and len(times) and int(times.min()) < self._until:
+            early = times < self._until
+            self.late += int(early.sum())
+            table, times = table.filter(pa.array(~early)), times[~early]
+        if not len(times):
+            return self._nothing
+        self._gathered.append(table)
+        self._latest = max(self._latest, int(times.max()))
+        until = self._latest - self._delay
         if self._until is not None and until <= self._until:
-            return like(events, self._job.nothing())
-        return like(events, self._take(int(np.searchsorted(times, until)), until))
+            return self._nothing
+        if until < self._rows_at and sum(map(len, self._gathered)) < GATHERED_ROWS:
+            self._until = until
+            return self._nothing
+        return self._take(until)
 
     def close(self) -> pa.Table:
         """End the stream: return the rows of all events that still wait and windows still open."""
-        return self._take(len(self._waiting), FOREVER)
+        return self._take(FOREVER)
 
     def save(self) -> bytes:
         """Serialize the state, for ``q.live(schema, state=...)``; late events are counted anew."""
+        if self._gathered and self._until is not None:
+            self._take(self._until)  # Events are gathered only while no row can leave.
         empty = self._work.schema.empty_table()
         came = Arrived(0, empty, self._until, empty, self._waiting, 0, empty)
         return write_bucket(self._work, KIND, came, self._job.write(self._state))
 
-    def _on_time(self, table: pa.Table) -> pa.Table:
-        """Drop late events, and count them."""
-        if self._until is None or not len(table):
-            return table
-        early = read_times(Columns(table), self._plan.time) < self._until
-        late = int(early.sum())
-        self.late += late
-        return table.filter(pa.array(~early)) if late else table
+    def _sort(self) -> NDArray[np.int64]:
+        """Put the gathered events among those that wait; return their times."""
+        # Many small chunks would each be read on their own.
+        together = pa.concat_tables([self._waiting, *self._gathered]).combine_chunks()
+        self._waiting, self._gathered = ordered(together, self._plan), []
+        return read_times(Columns(self._waiting), self._plan.time)
 
-    def _take(self, count: int, until: int) -> pa.Table:
-        """Let the watermark pass so many of the waiting events."""
+    def _take(self, until: int) -> pa.Table:
+        """Let the watermark pass events; return the rows that leave."""
+        count = int(np.searchsorted(self._sort(), until))
         ready, later = self._waiting.slice(0, count), self._waiting.slice(count)
         state, found = take_until(self._job, self._state, ready, until)
         # Only now, so that events stay here if one of them raises an error.
         self._state, self._waiting = self._job.forget(state, until), later
         self._until = until
-        return pa.concat_tables([self._job.nothing(), *found])
+        if isinstance(self._job, HasWindows):
+            self._rows_at = self._job.next_rows(until)
+        rows = [table for table in found if len(table)]
+        return pa.concat_tables([self._nothing, *rows]) if rows else self._nothing
 
 
 class _Started(NamedTuple):
@@ -124,6 +157,11 @@ class _Started(NamedTuple):
     def with_work(self, work: Work) -> _Started:
         """Go on with the state of a query that differs in what does not matter."""
         return _Started(_steps(work.planned(), work.schema), work)
+
+
+def _has_parts(kind: pa.DataType) -> bool:
+    """Check whether values of a type may have to be converted, though the type fits."""
+    return pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind)
 
 
 def _steps(plan: Any, schema: pa.Schema) -> Steps[Any]:
@@ -173,10 +211,7 @@ def _fitted(events: pa.Table, schema: pa.Schema, *, whole: bool) -> pa.Table:
 
 def _delay(watermark: str) -> int:
     """Parse the allowed lateness, in microseconds."""
-    found = _LENGTH.fullmatch(str(watermark))
-    length = None
-    if found is not None and found[2].lower() in UNIT_MICROSECONDS:
-        length = duration_us(found[1], found[2])
+    length = length_us(str(watermark))
     if length is None:
         message = f"watermark is a length of time such as '10 seconds', not {watermark!r}"
         refuse("E590", message, "write a number and a unit: seconds, minutes, hours or days")

@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.errors import DataError
+from cepheid.events.ahead import read_ahead
 from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.events.files import count_events, find_files, read_all
 from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
 from cepheid.jobs.ordering import SORT_ROWS_MAX, put_together, sort_events, with_ties_ordered
-from cepheid.kinds.trend.program.job import looks_back
+from cepheid.kinds.trend.planning.granularity import looks_back
 from cepheid.kinds.trend.windows.list_step import empty_matches
 from cepheid.kinds.workload.beside import run_beside
 from cepheid.kinds.workload.combine_results import unite
@@ -147,7 +148,8 @@ def run_workload_files(workload: WorkloadLike, files: list[Path]) -> Tables:
     schema = next(read_all(files[:1], None, times)).schema
     shared = workload.shared(schema)
     try:
-        return run_workload_batches(shared, _ordered(shared, read_all(files, None, times)), schema)
+        tables = read_ahead(read_all(files, None, times))
+        return run_workload_batches(shared, _ordered(shared, tables), schema)
     except DataError as error:
         if error.diagnostics[0].code != "E509" or count_events(files) > SORT_ROWS_MAX:
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -52,22 +52,26 @@ class StepEvents(NamedTuple):
 
     ts: NDArray[np.int64]
     key: NDArray[np.int64]
-    bits: NDArray[np.int64]
+    bits: NDArray[Any]
 
 
 def read_events(plan: FunnelPlan, keys: KeyTable, events: pa.Table) -> StepEvents:
-    """Read the events that belong to a partition; new keys get numbers."""
+    """Read events; new keys get numbers, and events without a key -1."""
     columns, funnel = Columns(events), plan.funnel
     types = [step.event_type for step in funnel.steps]
-    bits = type_bits(columns, plan.type, types, len(events)).astype(np.int64)
+    bits = type_bits(columns, plan.type, types, len(events))
     for number, step in enumerate(funnel.steps):
         for condition in step.conditions:
-            bits[~columns.mask(without_variable(condition))] &= ~(1 << number)
-    read = StepEvents(read_times(columns, plan.time), columns.numbers(keys), bits)
-    kept = read.key >= 0
-    if not funnel.strict_order:
-        kept &= bits != 0
-    return read if kept.all() else StepEvents(*(array[kept] for array in read))
+            bits[~columns.mask(without_variable(condition))] &= ~bits.dtype.type(1 << number)
+    return StepEvents(read_times(columns, plan.time), columns.numbers(keys), bits)
+
+
+def relevant(plan: FunnelPlan, events: StepEvents) -> StepEvents:
+    """Select the events that belong to a partition and can change a chain."""
+    kept = events.key >= 0
+    if not plan.funnel.strict_order:
+        kept &= events.bits != 0
+    return events if kept.all() else StepEvents(*(array[kept] for array in events))
 
 
 def take(plan: FunnelPlan, chains: Chains, events: StepEvents, *, within: int) -> None:

@@ -13,7 +13,7 @@ from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
-from cepheid.kinds.funnel.chains import Chains, StepEvents, end, read_events, take
+from cepheid.kinds.funnel.chains import Chains, StepEvents, end, read_events, relevant, take
 from cepheid.kinds.funnel.results import reached_levels, result_schema, rows_of
 from cepheid.plans.plan import FunnelPlan
 
@@ -113,13 +113,13 @@ class WindowSteps(NamedTuple):
     def _relevant(self, events: pa.Table) -> tuple[pa.Table | None, int]:
         """Keep the events of steps: times, keys and sets of steps; and tell the last time."""
         columns, keys = Columns(events), KeyTable(self.plan.partition.attributes)
-        read = read_events(self.plan, keys, events)
+        read = relevant(self.plan, read_events(self.plan, keys, events))
         last = int(np.asarray(columns.ticks(self.plan.time).data)[-1])
         if not len(read.ts):
             return None, last  # Keys of no event have no type.
         numbers = pa.array(read.key)
         values = {f"k{n}": array.take(numbers) for n, array in enumerate(keys.arrays())}
-        kept: dict[str, Any] = {_TS: read.ts, _BITS: read.bits, **values}
+        kept: dict[str, Any] = {_TS: read.ts, _BITS: read.bits.astype(np.int64), **values}
         return pa.table(kept), last
 
     def _close(self, state: WindowState, until: int) -> tuple[WindowState, pa.Table | None]:

@@ -179,6 +179,11 @@ class TrendKind(TaskKind):
         """Explain why a query cannot run on a GPU in this process; empty if it can."""
         return why_no_trends_on_device(plan)
 
+    def encoded(self, plan: TrendPlan) -> tuple[str, ...]:
+        """List columns whose texts may be read as dictionaries: types, and keys of aggregates."""
+        keys = () if plan.lists_matches else plan.partition.attributes
+        return keys if plan.type is None else (*keys, plan.type)
+
     def event_types(self, plan: TrendPlan) -> tuple[str, ...] | None:
         """List the event types of the pattern, negated ones included."""
         types = set(types_of(plan.patterns).values())

@@ -10,9 +10,12 @@ import pyarrow as pa
 from cepheid.jobs import local_jobs
 from cepheid.jobs.local_jobs import slices_of
 from cepheid.jobs.owned import EVERYTHING, Owned
+from cepheid.jobs.side_by_side import answer_side_by_side
+from cepheid.kinds.trend.planning.needs import needs_of_trends
 from cepheid.kinds.trend.program.exact import are_exact, small_counts
 from cepheid.kinds.trend.program.job import Job, lower
 from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.kinds.trend.program.partials import owned_rows
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.steps import TrendSteps
 from cepheid.kinds.trend.windows.distinct_windows import few_windows
@@ -67,18 +70,34 @@ class LocalTrends(NamedTuple):
         """Compute the result over no events of a schema."""
         return TrendSteps(self.job, schema).nothing()
 
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """Return how far windows of time reach beyond a range; None without such windows."""
+        needs = needs_of_trends(self.job.plan)
+        return None if needs.not_by_time or needs.from_start else needs.reach
+
+    def fresh(self) -> LocalTrends:
+        """Create the same query for another thread: steps write to buffers of the job."""
+        return LocalTrends(self.job.fresh())
+
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-        """Aggregate all windows.
+        """Aggregate all windows; threads share large inputs."""
+        return answer_side_by_side(self, batches, schema, self.job.plan.time)
+
+    def answer_owned(
+        self, batches: Iterable[pa.Table], schema: pa.Schema, owned: Owned
+    ) -> pa.Table:
+        """Aggregate the windows of a range.
 
         The rows come at the end, because count-based windows close in no common order.
         """
         state = PartitionState(self.job)
         found: list[list[Rows]] = [[] for _ in range(self.job.outputs)]
         for batch in batches:
-            rows = feed(self.job, state, batch)
+            rows = owned_rows(self.job, feed(self.job, state, batch), owned)
             for all_rows, new in zip(found, rows, strict=True):
                 all_rows += new
-        rows = close(self.job, state)
+        rows = owned_rows(self.job, close(self.job, state), owned)
         everything = [[*all_rows, *new] for all_rows, new in zip(found, rows, strict=True)]
         return build_table(self.job, everything, state.keys, schema)
 

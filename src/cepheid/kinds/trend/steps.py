@@ -25,7 +25,7 @@ from cepheid.kinds.trend.windows.list_step import (
 from cepheid.kinds.trend.windows.marker import Marker
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, advance, finish, step
-from cepheid.plans.plan import TrendPlan
+from cepheid.plans.plan import TrendPlan, WindowKind
 
 Stepped = tuple[PartitionState, pa.Table]
 
@@ -65,6 +65,14 @@ class TrendSteps(NamedTuple):
     def _table(self, state: PartitionState, rows: RowsOfRuns) -> Stepped:
         return state, build_table(self.job, rows, state.keys, self.schema)
 
+    def next_rows(self, until: int) -> int:
+        """Return the first watermark above a given one at which rows can leave."""
+        window = self.plan.window
+        if window.kind not in (WindowKind.TUMBLING, WindowKind.SLIDING) or self.plan.skip:
+            return until + 1
+        passed = until - self.job.horizon - window.within
+        return (passed // window.slide + 1) * window.slide + window.within + self.job.horizon
+
     def forget(self, state: PartitionState, until: int) -> PartitionState:
         """Drop keys whose windows have closed."""
         return forget_idle_keys(self.job, state, until)
@@ -102,6 +110,10 @@ class TrendSteps(NamedTuple):
 
 class MatchSteps(TrendSteps):
     """Matches of events, one by one, over events of a schema."""
+
+    def next_rows(self, until: int) -> int:
+        """Expect rows at every watermark: a match leaves with its last event."""
+        return until + 1
 
     @property
     def batch_rows(self) -> int:

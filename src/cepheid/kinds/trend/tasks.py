@@ -17,11 +17,11 @@ from cepheid.jobs.work import Work
 from cepheid.kinds.trend import tasks_on_gpu as spark_gpu
 from cepheid.kinds.trend.planning.needs import shuffle_attributes
 from cepheid.kinds.trend.program.job import Job, job_of
-from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.partials import (
     RowsOfRuns,
     buckets_of_groups,
     is_whole,
+    owned_rows,
     rows_from_table,
     rows_to_table,
 )
@@ -34,7 +34,6 @@ from cepheid.kinds.trend.windows.summaries import (
     stretch_to_bytes,
 )
 from cepheid.language import tree
-from cepheid.plans.plan import WindowKind
 from cepheid.spark.batches import REPORT_ROWS, begin_of, partition_id
 
 RAW_RATIO = 4
@@ -66,15 +65,15 @@ class TrendTasks(NamedTuple):
         report = Report(work, job, final=final)
         if spark_gpu.on_device(job):
             rows, keys = spark_gpu.run_on_device(job, tables, work.schema)
-            yield from report.add(_owned_rows(job, rows, owned), keys)
+            yield from report.add(owned_rows(job, rows, owned), keys)
             yield from report.close(keys)
             return
         state = PartitionState(job)
         for table in tables:
             rows = feed(job, state, table)
-            yield from report.add(_owned_rows(job, rows, owned), state.keys)
+            yield from report.add(owned_rows(job, rows, owned), state.keys)
         rows = close(job, state)
-        yield from report.add(_owned_rows(job, rows, owned), state.keys)
+        yield from report.add(owned_rows(job, rows, owned), state.keys)
         yield from report.close(state.keys)
 
     @property
@@ -131,23 +130,6 @@ def needs_merge(job: Job) -> bool:
     """Check whether groups have partitions in several tasks of a key shuffle."""
     by_group = set(shuffle_attributes(job.plan)) == set(job.plan.partition.group_by)
     return not is_whole(job) and bool(job.plan.partition.attributes) and not by_group
-
-
-def _owned_rows(job: Job, rows: RowsOfRuns, owned: Owned) -> RowsOfRuns:
-    return [[_owned(job, part, owned) for part in found] for found in rows]
-
-
-def _owned(job: Job, rows: Rows, owned: Owned) -> Rows:
-    window = job.plan.window
-    place = rows.window
-    if window.kind is WindowKind.SLIDING:
-        place = rows.window * window.pane - window.within
-    kept = np.ones(len(place), np.bool_)
-    if owned.begin is not None:
-        kept &= place >= owned.begin
-    if owned.end is not None:
-        kept &= place < owned.end
-    return rows if kept.all() else Rows(*(column[kept] for column in rows))
 
 
 class Report:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cepheid.kinds.workload.shared_run import SharedRun
 from cepheid.kinds.workload.shared_system import UNIT
 from cepheid.kinds.workload.shared_tables import SharedProgram
+from cepheid.kinds.workload.shared_trailing import SharedTrailingRun
 from cepheid.kinds.workload.sharing import Group, SharedPlan
 from cepheid.kinds.workload.step import WorkloadJob, WorkloadState
 
@@ -38,7 +39,9 @@ def without_queries(
         _taken_over(run, program, own)
         for program, (run, own) in zip(smaller.programs, taken, strict=True)
     ]
-    other.alone = {kept.index(n): lone for n, lone in state.alone.items() if n not in numbers}
+    # Of twins, one has the state of all.
+    twins = job.shared.twins
+    other.alone = {n: state.alone[twins.get(kept[n], kept[n])] for n in smaller.alone}
     other.listing = {kept.index(n): lone for n, lone in state.listing.items() if n not in numbers}
     other.waiting = {kept.index(n): lone for n, lone in state.waiting.items() if n not in numbers}
     return smaller, other
@@ -79,11 +82,17 @@ def _smaller(group: Group, places: list[int]) -> Group:
     )
 
 
-def _taken_over(run: SharedRun, program: SharedProgram, places: list[int]) -> SharedRun:
+def _taken_over(
+    run: SharedRun | SharedTrailingRun, program: SharedProgram, places: list[int]
+) -> SharedRun | SharedTrailingRun:
     """Build a run of the smaller system with the values of the larger one."""
     old = run.program
     known = set(program.history)
     program.learn([kind for kind in old.history if kind not in known])
+    if isinstance(run, SharedTrailingRun):
+        smaller = SharedTrailingRun(program)
+        smaller.events, smaller.reported = run.events, run.reported
+        return smaller
     nodes, heaps = _origins(old, program, places)
     other = SharedRun(program)
     other.dtype, other.keys, other.limit = run.dtype, run.keys, run.limit

@@ -26,7 +26,8 @@ def explain_shared(shared: SharedPlan) -> str:
     for number in sorted(shared.alone):
         reasons.setdefault(shared.alone[number], []).append(shared.names[number])
     for reason, names in reasons.items():
-        sections.append([f"alone: {_listed(names)}", f"because: {reason}", _READING])
+        lone = [f"alone: {_listed(names)}", f"because: {reason}", _READING]
+        sections.append([*lone, *_describe_twins(shared, names)])
     if shared.beside:
         sections.append(_describe_beside(shared))
     lines = [f"workload  {many}, {count} group{'' if count == 1 else 's'}"]
@@ -38,6 +39,15 @@ def explain_shared(shared: SharedPlan) -> str:
 
 
 _READING = "columns, predicates and keys are read once for all queries"
+
+
+def _describe_twins(shared: SharedPlan, names: list[str]) -> list[str]:
+    """Describe queries that run once for several."""
+    found: dict[int, list[str]] = {}
+    for twin, first in shared.twins.items():
+        if shared.names[first] in names:
+            found.setdefault(first, [shared.names[first]]).append(shared.names[twin])
+    return [f"once for all, they differ in RETURN and HAVING: {_listed(n)}" for n in found.values()]
 
 
 def _describe_beside(shared: SharedPlan) -> list[str]:
@@ -62,7 +72,7 @@ def _describe_group(shared: SharedPlan, group: Group) -> list[str]:
     keys = f"by {by}" if by else "the whole stream"
     parts = [p.what if not p.attribute else f"{p.what} of {p.attribute}" for p in group.parts]
     parts += [f"{'max' if e.largest else 'min'} of {e.attribute}" for e in group.extremes]
-    numbers = "entries" if group.method is Method.MATRIX else "numbers"
+    numbers = "numbers" if group.method is Method.VECTOR else "entries"
     lines = [
         f"group of {len(names)}: {_listed(names)}",
         f"{keys}; {_describe_window(group)}; {plan.semantics.value}; {', '.join(parts)}",
@@ -70,7 +80,7 @@ def _describe_group(shared: SharedPlan, group: Group) -> list[str]:
         f"{system.before:,}, because numbers with equal inflow are equal",
     ]
     lines += _draw(group, names)
-    if group.method is Method.MATRIX:
+    if group.method is not Method.VECTOR:
         lines += _common_parts(group)
     return lines
 
@@ -82,6 +92,8 @@ def _describe_window(group: Group) -> str:
             return "no window"
         case WindowKind.TUMBLING:
             return f"{format_duration(window.within)}, tumbling"
+        case WindowKind.TRAILING:
+            return f"the last {format_duration(window.within)}"
         case _:
             slide = format_duration(window.slide)
             return f"{format_duration(window.within)}, sliding by {slide}"

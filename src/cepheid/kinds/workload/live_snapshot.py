@@ -18,7 +18,11 @@ from cepheid.kinds.workload.beside import BesideRule
 from cepheid.kinds.workload.drop_queries import narrower
 from cepheid.kinds.workload.live_rules import Generation, Rules, RunningRules
 from cepheid.kinds.workload.sharing import SharedPlan, share
-from cepheid.kinds.workload.snapshot import workload_from_bytes, workload_to_bytes
+from cepheid.kinds.workload.snapshot import (
+    OtherGroupsError,
+    workload_from_bytes,
+    workload_to_bytes,
+)
 from cepheid.kinds.workload.step import WorkloadJob
 from cepheid.plans.plan import PipelinePlan, Plan, TrendPlan
 
@@ -77,11 +81,20 @@ def rules_from_bytes(
         except ValueError as error:
             why = "its rules were planned by another version of Cepheid"
             raise misfit(why) from error
-        job = WorkloadJob(shared)
-        state = workload_from_bytes(job, one.state)
-        generation = Generation(job, state, one.came, list(one.gone), merge=one.merge)
-        rules.generations.append(generation)
+        rules.generations.append(_generation_of(one, shared))
     return rules
+
+
+def _generation_of(one: _Generation, shared: SharedPlan) -> Generation:
+    """Restore rules that were added together."""
+    job = WorkloadJob(shared)
+    try:
+        state = workload_from_bytes(job, one.state)
+    except OtherGroupsError:
+        # Earlier versions ran queries over trailing windows alone; these go on so.
+        job = WorkloadJob(plan_of(one.came, one.gone, merge=one.merge, trailing=False))
+        state = workload_from_bytes(job, one.state)
+    return Generation(job, state, one.came, list(one.gone), merge=one.merge)
 
 
 @lru_cache(maxsize=4096)
@@ -92,8 +105,13 @@ def _beside_of(came: Rules) -> PipelinePlan | None:
 
 
 @lru_cache(maxsize=64)
-def plan_of(came: Rules, gone: tuple[str, ...], *, merge: bool) -> SharedPlan:
-    """Build the plan of rules that were added together, without the removed ones."""
+def plan_of(
+    came: Rules, gone: tuple[str, ...], *, merge: bool, trailing: bool = True
+) -> SharedPlan:
+    """Build the plan of rules that were added together, without the removed ones.
+
+    Without ``trailing``, rules over trailing windows run alone.
+    """
     plans = [TrendPlan.from_json(plan) for _, plan in came]
-    shared = share([name for name, _ in came], plans, merge=merge)
+    shared = share([name for name, _ in came], plans, merge=merge, trailing=trailing)
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

@@ -158,6 +158,10 @@ class SharedProgram:
             )
             self._tables = self._counts = None
 
+    def targets_of(self, code: int) -> list[int]:
+        """List the nodes that events of a code add to."""
+        return self._targets[code]
+
     def tables(self) -> SharedTables:
         """Build the arrays for all kinds seen so far."""
         if self._tables is None:

@@ -13,12 +13,14 @@ from functools import cached_property
 
 import msgspec
 
+from cepheid.jobs.state_format import meaning_of
 from cepheid.kinds.trend.planning.accumulators import parts_of
 from cepheid.kinds.trend.planning.configurations import (
     Configuration,
     configurations_of,
     why_not_configured,
 )
+from cepheid.kinds.trend.planning.granularity import looks_back
 from cepheid.kinds.workload.shared_system import Cell, SharedSystem, merge_matrices, merge_vectors
 from cepheid.language import tree
 from cepheid.patterns.symbols import Symbol, types_of
@@ -43,6 +45,14 @@ class Method(StrEnum):
 
     VECTOR = "one vector"
     MATRIX = "one matrix a pane"
+    STACKS = "two stacks of events"
+
+
+ASKED = "asked for"
+"""Why queries run alone that were not to be merged."""
+
+METHODS = {WindowKind.SLIDING: Method.MATRIX, WindowKind.TRAILING: Method.STACKS}
+"""The methods for windows that overlap."""
 
 
 class PartShape(msgspec.Struct, frozen=True, order=True):
@@ -99,6 +109,24 @@ class SharedPlan:
     beside: dict[str, PipelinePlan] = field(default_factory=dict)
     """Queries that are no trends, as pipelines: each runs beside the others."""
 
+    @cached_property
+    def twins(self) -> dict[int, int]:
+        """Map queries that look back to the first one that differs in RETURN and HAVING only.
+
+        Its rows are theirs, because both are evaluated when rows leave.
+        """
+        first: dict[tuple[object, ...], int] = {}
+        found: dict[int, int] = {}
+        for n in sorted(self.alone):
+            plan = self.plans[n]
+            listing = plan.output.kind is not OutputKind.AGGREGATES
+            if self.alone[n] == ASKED or listing or plan.has_deadlines or not looks_back(plan):
+                continue
+            name = (meaning_of(plan), plan.columns, plan.output.counts_keys)
+            if first.setdefault(name, n) != n:
+                found[n] = first[name]
+        return found
+
     @property
     def first(self) -> Plan:
         """Return one of the plans; all have the same time and ties."""
@@ -115,17 +143,19 @@ def share(
     plans: Sequence[TrendPlan],
     *,
     merge: bool = True,
+    trailing: bool = True,
     beside: Mapping[str, PipelinePlan] | None = None,
 ) -> SharedPlan:
     """Group queries that can run together; without ``merge`` they share only the reading.
 
-    ``beside`` are queries of other kinds.
+    Without ``trailing``, so do those over trailing windows. ``beside`` are queries of other kinds.
     """
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
     candidates: dict[tuple[object, ...], list[_Draft]] = {}
     for number, plan in enumerate(plans):
-        why = why_alone(plan) if merge else "asked for"
+        merges = merge and (trailing or plan.window.kind is not WindowKind.TRAILING)
+        why = why_alone(plan) if merges else ASKED
         if why:
             alone[number] = why
             continue
@@ -164,10 +194,21 @@ def why_alone(plan: TrendPlan) -> str:
     why = why_not_configured(plan)
     if why:
         return why
-    if plan.window.kind is WindowKind.TRAILING:
-        return "a window without SLIDE"
-    if plan.window.kind is WindowKind.SLIDING and len(plan.patterns[0].states) > MATRIX_STATES_MAX:
+    trailing = plan.window.kind is WindowKind.TRAILING
+    overlap = trailing or plan.window.kind is WindowKind.SLIDING
+    if overlap and len(plan.patterns[0].states) > MATRIX_STATES_MAX:
         return f"more than {MATRIX_STATES_MAX} states, where windows overlap"
+    return _why_no_stacks(plan) if trailing else ""
+
+
+def _why_no_stacks(plan: TrendPlan) -> str:
+    """Explain why a plan with a trailing window cannot be merged with others; "" if it can."""
+    if plan.window.emit_on_expiry:
+        return "rows when matches leave the window"
+    if set(plan.partition.group_by) != set(plan.partition.attributes):
+        return "groups of several partitions, in windows without SLIDE"
+    if plan.semantics is tree.Semantics.CONTIGUOUS:
+        return "contiguous, in windows without SLIDE"
     return ""
 
 
@@ -260,9 +301,8 @@ class _Draft:
         symbols = tuple({symbol: None for m in self.members for symbol in m.symbols})
         numbers = {symbol: number for number, symbol in enumerate(symbols)}
         first = self.members[0]
-        sliding = first.plan.window.kind is WindowKind.SLIDING
         return Group(
-            Method.MATRIX if sliding else Method.VECTOR,
+            METHODS.get(first.plan.window.kind, Method.VECTOR),
             tuple(member.number for member in self.members),
             first.plan,
             symbols,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from cepheid.errors import DataError
+from cepheid.jobs.misfits import misfit
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.kinds.trend.windows.snapshot import (
@@ -16,9 +18,17 @@ from cepheid.kinds.trend.windows.snapshot import (
     state_to_bytes,
     unpack,
 )
+from cepheid.kinds.workload.shared_reading import SharedEvents
+from cepheid.kinds.workload.shared_run import SharedRun
+from cepheid.kinds.workload.shared_tables import SharedProgram
+from cepheid.kinds.workload.shared_trailing import SharedTrailingRun
 from cepheid.kinds.workload.step import WorkloadJob, WorkloadState
 
 FORMAT = Format("workload", 3, "a workload")
+
+
+class OtherGroupsError(DataError):
+    """A state of the same queries in other groups, as earlier versions formed them."""
 
 
 class _Group(msgspec.Struct):
@@ -54,18 +64,7 @@ class _Snapshot(Meant):
 
 def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
     """Serialize the state of a workload."""
-    texts = tuple(plan.text for plan in job.shared.plans)
-    groups = tuple(
-        _Group(
-            tuple(texts[n] for n in run.program.group.members),
-            run.dtype.str,
-            run.keys,
-            tuple(run.program.history),
-            {name: pack(getattr(run, name)) for name in run.ARRAYS},
-            tuple(pack(array) for array in run.block),
-        )
-        for run in state.runs
-    )
+    groups = tuple(_pack_group(_members(job, run.program), run) for run in state.runs)
     snapshot = _Snapshot(
         _meaning(job),
         tuple((names, keys_to_bytes(keys)) for names, keys in state.keys.items()),
@@ -89,10 +88,12 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
     Raises
     ------
     DataError
-        E524 if the bytes are no state, of another version, or of other queries; E546 if they are
-        damaged.
+        E524 if the bytes are no state, of another version, or of other queries, and as
+        ``OtherGroupsError`` of queries in other groups; E546 if they are damaged.
     """
     snapshot = read_own(FORMAT, data, _Snapshot, _meaning(job), _texts(job))
+    if [group.texts for group in snapshot.groups] != [_members(job, p) for p in job.programs]:
+        raise OtherGroupsError(misfit("its queries were grouped in another way").diagnostics)
     state = WorkloadState(job)
     for names, keys in snapshot.keys:
         restore_keys(state.keys[names], keys)
@@ -101,19 +102,53 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
         state.held[admission] = None if entry.held is None else unpack_table(entry.held)
         state.last[admission] = entry.last
     for run, group in zip(state.runs, snapshot.groups, strict=True):
-        known = set(run.program.history)
-        run.program.learn([kind for kind in group.kinds if kind not in known])
-        run.dtype, run.keys = np.dtype(group.dtype), group.keys
-        for name, array in group.arrays.items():
-            setattr(run, name, unpack(array))
-        run.block = tuple(unpack(array) for array in group.block)
+        _restore_group(run, group)
     for n, lone in snapshot.alone.items():
+        if n not in state.alone:
+            # Earlier versions kept the events of each of several twins.
+            continue
         restored = state_from_bytes(job.jobs[n], lone)
         restored.keys = state.keys[job.jobs[n].plan.partition.attributes]
         state.alone[n] = restored
     state.listing = {n: state_from_bytes(job.jobs[n], lone) for n, lone in snapshot.listing.items()}
     state.waiting = {n: state_from_bytes(job.jobs[n], lone) for n, lone in snapshot.waiting.items()}
     return state
+
+
+def _members(job: WorkloadJob, program: SharedProgram) -> tuple[str, ...]:
+    """List the texts of the queries of a group."""
+    return tuple(job.shared.plans[n].text for n in program.group.members)
+
+
+def _pack_group(texts: tuple[str, ...], run: SharedRun | SharedTrailingRun) -> _Group:
+    kinds = tuple(run.program.history)
+    if isinstance(run, SharedTrailingRun):
+        arrays = {"reported": pack(np.array(run.reported))}
+        if run.events is not None:
+            arrays |= {name: pack(array) for name, array in run.events._asdict().items()}
+        return _Group(texts, "", 0, kinds, arrays, ())
+    return _Group(
+        texts,
+        run.dtype.str,
+        run.keys,
+        kinds,
+        {name: pack(getattr(run, name)) for name in run.ARRAYS},
+        tuple(pack(array) for array in run.block),
+    )
+
+
+def _restore_group(run: SharedRun | SharedTrailingRun, group: _Group) -> None:
+    known = set(run.program.history)
+    run.program.learn([kind for kind in group.kinds if kind not in known])
+    arrays = {name: unpack(array) for name, array in group.arrays.items()}
+    if isinstance(run, SharedTrailingRun):
+        run.reported = int(arrays.pop("reported"))
+        run.events = SharedEvents(**arrays) if arrays else None
+        return
+    run.dtype, run.keys = np.dtype(group.dtype), group.keys
+    for name, array in arrays.items():
+        setattr(run, name, array)
+    run.block = tuple(unpack(array) for array in group.block)
 
 
 def _meaning(job: WorkloadJob) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ from cepheid.kinds.trend.windows.step import (
 from cepheid.kinds.workload.shared_reading import SharedEvents, read_shared
 from cepheid.kinds.workload.shared_run import SharedRows, SharedRun, rows_by_member
 from cepheid.kinds.workload.shared_tables import SharedProgram
-from cepheid.kinds.workload.sharing import SharedPlan
+from cepheid.kinds.workload.shared_trailing import SharedTrailingRun
+from cepheid.kinds.workload.sharing import Method, SharedPlan
 from cepheid.language import tree
 from cepheid.memory_limits import collect
 from cepheid.plans.plan import TrendPlan, WindowKind
@@ -58,7 +59,8 @@ class WorkloadJob:
         aggregates = [n for n in shared.alone if n not in self.listing]
         # Events wait for their marks (§2.12), so these queries are at a time of their own.
         self.waiting = [n for n in aggregates if shared.plans[n].has_deadlines]
-        self.alone = [n for n in aggregates if n not in self.waiting]
+        lone = [n for n in aggregates if n not in self.waiting]
+        self.alone = [n for n in lone if n not in shared.twins]
 
     def plans_of_units(self) -> list[TrendPlan]:
         """List one plan for each unit that runs: groups, then queries that run alone."""
@@ -105,7 +107,12 @@ class WorkloadState:
             self.keys.setdefault(names, KeyTable(names))
             self.held.setdefault((plan.time, waits(plan)), None)
             self.last.setdefault((plan.time, waits(plan)), None)
-        self.runs: list[SharedRun] = [SharedRun(program) for program in job.programs]
+        self.runs: list[SharedRun | SharedTrailingRun] = [
+            SharedTrailingRun(program)
+            if program.group.method is Method.STACKS
+            else SharedRun(program)
+            for program in job.programs
+        ]
         self.alone = {n: self._alone(job.jobs[n]) for n in job.alone}
         self.listing = {n: PartitionState(job.jobs[n]) for n in job.listing}
         self.waiting = {n: PartitionState(job.jobs[n]) for n in job.waiting}
@@ -182,13 +189,13 @@ def advance_workload(job: WorkloadJob, state: WorkloadState, until: int) -> Foun
             plan = program.group.plan
             bounded = plan.window.kind is not WindowKind.NONE
             if bounded and (plan.time, waits(plan)) == admission:
-                _report(program, run.flush(until), found)
+                _report(program, _flush(run, until), found)
         for n in job.alone:
             if lone_admission(job.jobs[n]) == admission:
                 # The keys are those of all queries with this partition; ``advance`` adds none.
                 keys = state.keys[job.jobs[n].plan.partition.attributes]
                 state.alone[n], rows = advance(job.jobs[n], state.alone[n], until, keys)
-                _add(found.rows[n], rows)
+                _add_to_all(job, n, rows, found)
     for n in job.waiting:
         state.waiting[n], rows = advance(job.jobs[n], state.waiting[n], until)
         _add(found.rows[n], rows)
@@ -208,13 +215,12 @@ def finish_workload(job: WorkloadJob, state: WorkloadState) -> Found:
         last = state.last[plan.time, waits(plan)]
         if last is not None:
             bounded = plan.window.kind is not WindowKind.NONE
-            _report(
-                program, run.flush(last + plan.window.within + 1 if bounded else FOREVER), found
-            )
+            end = last + plan.window.within + 1 if bounded else FOREVER
+            _report(program, _flush(run, end), found)
     for n, lone in state.alone.items():
         lone.last = state.last[lone_admission(job.jobs[n])]
         state.alone[n], rows = finish(job.jobs[n], lone)
-        _add(found.rows[n], rows)
+        _add_to_all(job, n, rows, found)
     for n in job.waiting:
         state.waiting[n], rows = finish(job.jobs[n], state.waiting[n])
         _add(found.rows[n], rows)
@@ -245,6 +251,10 @@ def _process(
             continue
         keys = state.keys[plan.partition.attributes]
         events = read_shared(program, keys, columns)
+        if isinstance(run, SharedTrailingRun):
+            assert until is not None, "the stream has a last time when it has events"
+            _report(program, run.feed(events, len(keys), until), found)
+            continue
         events, grouped = ordered.together(plan, keys, events)
         run.grow(len(keys))
         rows = run.feed(events, grouped=grouped) if len(events.ts) else []
@@ -255,7 +265,16 @@ def _process(
         if lone_admission(job.jobs[n]) == admission:
             lone = state.alone[n]
             lone.last = state.last[admission]
-            _add(found.rows[n], process(job.jobs[n], lone, columns, flush_until=until))
+            rows_ = process(job.jobs[n], lone, columns, flush_until=until)
+            _add_to_all(job, n, rows_, found)
+
+
+def _flush(run: SharedRun | SharedTrailingRun, until: int) -> list[SharedRows]:
+    """Close the windows of a group that end by a time."""
+    if isinstance(run, SharedTrailingRun):
+        # Rows of trailing windows leave with the events that end matches.
+        return run.feed(None, 0, until)
+    return run.flush(until)
 
 
 class _Order:
@@ -286,6 +305,12 @@ class _Order:
 def _report(program: SharedProgram, rows: list[SharedRows], found: Found) -> None:
     for member, own in zip(program.group.members, rows_by_member(program, rows), strict=True):
         found.rows[member][0] += own
+
+
+def _add_to_all(job: WorkloadJob, n: int, rows: list[list[Rows]], found: Found) -> None:
+    """Add the rows of a query that runs alone to it and to its twins."""
+    for query in [n, *(twin for twin, first in job.shared.twins.items() if first == n)]:
+        _add(found.rows[query], rows)
 
 
 def _add(rows: list[list[Rows]], more: list[list[Rows]]) -> None:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from cepheid.arrays.noticing import Noticed
+from cepheid.events.temporal import length_us
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live_corrections import with_versions
@@ -102,8 +103,8 @@ class Delays(NamedTuple):
 
     @property
     def watermark(self) -> str:
-        """Return the delay of the watermark as the user gave it."""
-        return self.asked.watermark
+        """Return the delay of the watermark in a form that Spark parses."""
+        return f"{self.delay} microseconds"
 
 
 BUCKETS = 8
@@ -199,7 +200,7 @@ def buckets_of(count: int, base: int = 0) -> tuple[int, ...]:
 
 
 def delay_of(spark: SparkSession, watermark: str, *, name: str = "watermark") -> int:
-    """Parse the delay of a watermark in microseconds, as Spark does.
+    """Parse the delay of a watermark in microseconds: our units, or all that Spark understands.
 
     Raises
     ------
@@ -207,6 +208,9 @@ def delay_of(spark: SparkSession, watermark: str, *, name: str = "watermark") ->
         E590 if it is not a length of time.
     """
     texts(**{name: watermark})
+    length = length_us(watermark)
+    if length is not None:
+        return length
     zero = sf.timestamp_seconds(sf.lit(0))
     later = sf.unix_micros(zero + sf.lit(watermark).try_cast("interval"))
     (row,) = spark.range(1).select(later).collect()

@@ -68,10 +68,20 @@ def read_relations(edges: Sequence[EdgePredicate], columns: Columns) -> list[Rel
             known[plain] = evaluate_vector(plain, _lookup(columns), len(columns.batch))
         return known[plain]
 
-    return [_relation(*names, predicates, vector) for names, predicates in found.items()]
+    both: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]] | None] = {}
+
+    def keys_of(left: Vector, right: Vector) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        # Several predicates compare the same columns.
+        if (id(left), id(right)) not in both:
+            both[id(left), id(right)] = common_keys(left, right)
+        return both[id(left), id(right)]
+
+    return [_relation(*names, predicates, vector, keys_of) for names, predicates in found.items()]
 
 
-def _relation(prev: str, later: str, predicates: list[EdgePredicate], vector: Any) -> Relation:
+def _relation(
+    prev: str, later: str, predicates: list[EdgePredicate], vector: Any, keys_of: Any
+) -> Relation:
     comparisons: list[Comparison] = []
     rest: list[tree.Expression] = []
     for predicate in predicates:
@@ -80,7 +90,7 @@ def _relation(prev: str, later: str, predicates: list[EdgePredicate], vector: An
             rest.append(predicate.expression)
             continue
         left, right = vector(separation.prev), vector(separation.next)
-        keys = common_keys(left, right)
+        keys = keys_of(left, right)
         if keys is None:
             rest.append(predicate.expression)
             continue
@@ -143,7 +153,7 @@ def rank_relations(
     return Ranks(*columns), pairs, outside
 
 
-_COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
+COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
     "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
     ">=": np.greater_equal,
 }  # fmt: skip
@@ -176,7 +186,7 @@ def rank_neighbours(
         held = np.ones(len(rows) - 1, np.bool_)
         for comparison in relation.comparisons:
             before, after = arranged(comparison.prev_keys), arranged(comparison.next_keys)
-            held &= _COMPARE[comparison.operator](before[:-1], after[1:])
+            held &= COMPARE[comparison.operator](before[:-1], after[1:])
             if comparison.prev_valid is not None:
                 held &= arranged(comparison.prev_valid)[:-1]
             if comparison.next_valid is not None:

@@ -277,3 +277,8 @@ def _place(text: str, span: Span | None) -> str:
         return "this query"
     words = " ".join(text[span.start : span.end].split())
     return f"`{words if len(words) <= 40 else words[:39] + '…'}` at {place_of(text, span)}"
+
+
+def looks_back(plan: TrendPlan) -> bool:
+    """Check whether events look up single earlier events, so that these are kept."""
+    return plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)

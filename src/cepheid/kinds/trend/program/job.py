@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, read_bits
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.kinds.trend.planning.accumulators import parts_of
-from cepheid.kinds.trend.planning.granularity import force_evaluator
+from cepheid.kinds.trend.planning.granularity import force_evaluator, looks_back
 from cepheid.kinds.trend.planning.variants import Marked, mark_plan
 from cepheid.kinds.trend.program.intersection import intersect
 from cepheid.kinds.trend.program.program import Program
@@ -54,6 +54,7 @@ class Job:
         self, plan: TrendPlan, *, moduli: tuple[int, ...] | None = None, reports_only: bool = False
     ) -> None:
         _check_supported(plan)
+        self._given = (plan, moduli, reports_only)
         self.marked: Marked | None = None
         if plan.has_deadlines:
             self.marked = mark_plan(plan)
@@ -88,6 +89,11 @@ class Job:
             # A negation that needs too many configurations: chosen matches can be built instead.
             self.plan = force_evaluator(plan, Evaluator.ENUMERATE)
             self.looks_back, self.programs = True, []
+
+    def fresh(self) -> Job:
+        """Create the same job with buffers of its own, for another thread."""
+        plan, moduli, reports_only = self._given
+        return Job(plan, moduli=moduli, reports_only=reports_only)
 
     @property
     def horizon(self) -> int:
@@ -173,11 +179,6 @@ class Job:
         if len(masks) <= CLASSES_MAX:
             for program in self.programs:
                 program.number_codes([(self.class_of(bits),) for bits in sorted(masks)])
-
-
-def looks_back(plan: TrendPlan) -> bool:
-    """Check whether events look up single earlier events, so that these are kept."""
-    return plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)
 
 
 def lower(plan: TrendPlan) -> Job:

@@ -19,11 +19,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import NO_VALUE, Columns, KeyTable
+from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.kernels.compose import add_rows
 from cepheid.kinds.trend.program.counted_keys import width_of, with_keys
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.results import groups_of
+from cepheid.plans.plan import WindowKind
 
 RowsOfRuns = list[list[Rows]]
 
@@ -141,3 +143,23 @@ def _pack(rows: NDArray[Any]) -> Any:
 def _unpack(column: Any, dtype: np.dtype[Any], width: int) -> NDArray[Any]:
     data = b"".join(column.to_pylist())
     return np.frombuffer(data, dtype).reshape(len(column), width)
+
+
+def owned_rows(job: Job, rows: RowsOfRuns, owned: Owned) -> RowsOfRuns:
+    """Select the rows of the windows that start in a range or, without SLIDE, end in it."""
+    if owned == EVERYTHING:
+        return rows
+    return [[_owned(job, part, owned) for part in found] for found in rows]
+
+
+def _owned(job: Job, rows: Rows, owned: Owned) -> Rows:
+    window = job.plan.window
+    place = rows.window
+    if window.kind is WindowKind.SLIDING:
+        place = rows.window * window.pane - window.within
+    kept = np.ones(len(place), np.bool_)
+    if owned.begin is not None:
+        kept &= place >= owned.begin
+    if owned.end is not None:
+        kept &= place < owned.end
+    return rows if kept.all() else Rows(*(column[kept] for column in rows))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
 from cepheid.jobs.owned import EVERYTHING, Owned
-from cepheid.kinds.trend.listing.enumerate import Found, Lister
+from cepheid.kinds.trend.listing.enumerate import Found, Lister, Places
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.windows.chosen_windows import choose
@@ -109,9 +109,14 @@ def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: 
     limit = job.plan.output.limit
     for stretch in stretches:
         columns = stretch.question.columns
-        lister = _lister(job, stretch, owned)
-        starts = stretch.start(lister.segments)
-        for found in _judged(job, state, stretch, lister):
+        if stretch.walker is not None:
+            starts = stretch.start(stretch.segments)
+            matches = stretch.walker.batches(_wanted(job, stretch, owned)(stretch.segments), limit)
+        else:
+            lister = _lister(job, stretch, owned)
+            starts = stretch.start(lister.segments)
+            matches = _judged(job, state, stretch, lister)
+        for found in matches:
             kept = found if limit is None else found.head(min(limit - state.listed, len(found)))
             if len(kept):
                 first = state.listed + 1
@@ -121,9 +126,7 @@ def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: 
                 return
 
 
-def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
-    (template,) = job.templates
-
+def _wanted(job: Job, stretch: Stretch, owned: Owned) -> Places:
     def wanted(segments: Segments) -> NDArray[np.bool_]:
         """Exclude rows that end matches of other tasks, so that these are not built."""
         rows = stretch.wanted(segments)
@@ -136,11 +139,17 @@ def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
             rows = rows & (place >= owned.begin)
         return rows if owned.end is None else rows & (place < owned.end)
 
+    return wanted
+
+
+def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
+    (template,) = job.templates
     # Matches of earlier windows are found by their path, which roles would make ambiguous.
     judges = () if stretch.earlier else job.plan.globals
     return Lister(
-        stretch.question, template, stretch.segments, stretch.bound, wanted, stretch.turn, judges
-    )
+        stretch.question, template, stretch.segments, stretch.bound, _wanted(job, stretch, owned),
+        stretch.turn, judges,
+    )  # fmt: skip
 
 
 def _judged(job: Job, state: PartitionState, stretch: Stretch, lister: Lister) -> Iterator[Found]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
+from cepheid.events.arriving import shown_as_texts
 from cepheid.expressions.arrow import arrow_of
 from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.expressions.vectors import Vector, full_length
@@ -71,8 +72,10 @@ def _take(columns: Columns, name: str, rows: Any) -> Any:
     taken: Any = columns.arrow(name).take(pa.array(rows))
     array = taken.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
-        return array.chunk(0) if array.num_chunks else pa.array([], array.type)
-    return array
+        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
+    schema = columns.batch.schema
+    is_text = name in schema.names and shown_as_texts(schema.field(name))
+    return array.dictionary_decode() if is_text else array
 
 
 def _lists(ptr: NDArray[np.int64], values: Any) -> Any:
@@ -156,13 +159,14 @@ def _attribute(job: Job, column: ResultColumn, found: Found, columns: Columns) -
     """Build an attribute of a variable: its value, or the list of values (§7.3)."""
     assert column.variable is not None
     assert column.attribute is not None
-    variants = [n for n, v in enumerate(job.variables) if variable_of(v) == column.variable]
-    mine = np.flatnonzero(np.isin(found.variables, variants))
-    owner = found.owner[mine]
+    wanted = np.array([variable_of(v) == column.variable for v in job.variables])[found.variables]
+    bound = found.rows[wanted]
+    ptr = np.concatenate([[0], np.cumsum(wanted)])[found.ptr]
     if column.repeated:
-        counts = np.bincount(owner, minlength=len(found))
-        ptr = np.concatenate([[0], np.cumsum(counts)])
-        return _lists(ptr, _take(columns, column.attribute, found.rows[mine]))
+        return _lists(ptr, _take(columns, column.attribute, bound))
+    counts = np.diff(ptr)
+    if (counts == 1).all():
+        return _take(columns, column.attribute, bound)
     rows = np.full(len(found), -1, np.int64)
-    rows[owner] = found.rows[mine]
+    rows[np.repeat(np.arange(len(found)), counts)] = bound
     return _take(columns, column.attribute, pa.array(rows, mask=rows < 0))

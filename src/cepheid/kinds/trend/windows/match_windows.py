@@ -18,8 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_times
-from cepheid.events.temporal import FOREVER
+from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kinds.trend.listing.enumerate import Places
+from cepheid.kinds.trend.listing.walk import Walker, is_walked
 from cepheid.kinds.trend.look_back.evaluate import Question
 from cepheid.kinds.trend.planning.needs import bounds_span, judged_by_window
 from cepheid.kinds.trend.program.job import Job
@@ -53,6 +54,8 @@ class Stretch(NamedTuple):
 
     For AFTER MATCH SKIP: the time or number of every event, which events may begin no match, and
     which of them stay in the state.
+
+    A ``walker`` lists the matches without segments by key; then all events are one segment.
     """
 
     question: Question
@@ -65,6 +68,7 @@ class Stretch(NamedTuple):
     stamp: NDArray[np.int64] = np.zeros(0, np.int64)  # Nobody writes to it.
     barred: NDArray[np.bool_] = np.zeros(0, np.bool_)  # Nobody writes to it.
     kept: Any = slice(None)
+    walker: Walker | None = None
 
 
 def find_stretches(
@@ -75,8 +79,9 @@ def find_stretches(
     The state is updated at once; the returned stretches may be consumed later.
     """
     fresh = 0 if state.events is None else len(state.events)
-    table = needed(job, state, batch)
-    if state.events is not None:
+    columns = needed(job, state, batch)
+    table = columns.batch
+    if state.events is not None and fresh:
         table = pa.concat_tables([state.events, table])
     if len(table) and table.column(0).num_chunks > CHUNKS_MAX:
         table = table.combine_chunks()
@@ -87,7 +92,8 @@ def find_stretches(
         return ()
     if judged_by_window(job.plan):
         return _find_closed(job, state, table, until)
-    return _find_at_once(job, state, table, fresh, until)
+    columns = columns if table is columns.batch else Columns(table)
+    return _find_at_once(job, state, columns, fresh, until)
 
 
 # ---------------------------------------------------------------------------------------
@@ -95,10 +101,10 @@ def find_stretches(
 
 
 def _find_at_once(
-    job: Job, state: PartitionState, table: pa.Table, fresh: int, until: int | None
+    job: Job, state: PartitionState, columns: Columns, fresh: int, until: int | None
 ) -> list[Stretch]:
     window = job.plan.window
-    question = ask(job, state, table)
+    question = ask(job, state, columns)
     key, ts = question.arrays.key, question.arrays.ts
     stamp = ts
     if window.kind is WindowKind.COUNT:
@@ -107,11 +113,12 @@ def _find_at_once(
     low = _least_stamp(job, stamp)
     barred, kept = state.barred, slice(None)
     if until is not None and (window.kind is not WindowKind.NONE or _is_decided(job)):
-        kept = _forget_events(job, state, table, key, stamp, until)
+        kept = _forget_events(job, state, columns.batch, key, stamp, until)
         state.barred = barred[kept] if job.plan.skip is not None else barred
     if not (question.arrays.bits[fresh:] & _ending_bits(job)).any():
         return []
     start = low - 1 if window.kind is WindowKind.TRAILING else low
+    walker = _walker(job, question, stamp, low)
 
     def bound(segments: Segments) -> NDArray[np.int64]:
         begin = _begins(segments)
@@ -120,15 +127,30 @@ def _find_at_once(
         rows = segments.rows
         return search_within(stamp[rows], begin, np.arange(1, len(rows) + 1), low[rows] - 1)
 
-    segments = tumbling_segments(key, ts, question.arrays.bits, 0)
+    arranged = np.zeros_like(key) if walker is not None else key
+    segments = tumbling_segments(arranged, ts, question.arrays.bits, 0)
     return [
         Stretch(
             question, segments, bound,
             lambda segments: segments.rows >= fresh,
             lambda segments: np.zeros(len(segments.key), np.int64),
             lambda segments: start[segments.rows], stamp=stamp, barred=barred, kept=kept,
+            walker=walker,
         )
     ]  # fmt: skip
+
+
+def _walker(
+    job: Job, question: Question, stamp: NDArray[np.int64], low: NDArray[np.int64]
+) -> Walker | None:
+    """Build a walker if it can list the matches of these events."""
+    (template,) = job.templates
+    if job.plan.skip is not None or job.plan.globals or not is_walked(question, template):
+        return None
+    if job.plan.window.kind is WindowKind.NONE:
+        low = np.full(len(low), LONG_AGO)
+    walker = Walker(question, template, stamp, low)
+    return walker if walker.fits else None
 
 
 def _is_decided(job: Job) -> bool:

@@ -61,7 +61,7 @@ def process_open_windows(
     job: Job, state: PartitionState, batch: pa.Table, until: int | None
 ) -> list[list[Rows]]:
     """Add events and evaluate the windows that end by ``until``, or all at the end (None)."""
-    table = needed(job, state, batch)
+    table = needed(job, state, batch).batch
     if state.events is not None:
         table = pa.concat_tables([state.events, table])
     if table.num_columns and table.column(0).num_chunks > CHUNKS_MAX:
@@ -118,9 +118,9 @@ def _overlapping(job: Job, question: Question, first: int, last: int) -> list[li
     return found
 
 
-def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
+def ask(job: Job, state: PartitionState, table: pa.Table | Columns) -> Question:
     """Read events and the operands of their predicates."""
-    columns = Columns(table)
+    columns = table if isinstance(table, Columns) else Columns(table)
     arrays = read_arrays(job, state.keys, columns)
     arrays = arrays._replace(bits=arrays.bits.astype(np.int64))
     weight_of, value_of = job.columns_for(job.variables)
@@ -130,7 +130,7 @@ def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
     apart: tuple[NDArray[np.bool_], ...] = ()
     if job.plan.semantics is tree.Semantics.CONTIGUOUS and partial:
         types = [job.types[name] for name in job.variables]
-        typed = type_bits(columns, job.plan.type, types, len(table)).astype(np.int64)
+        typed = type_bits(columns, job.plan.type, types, len(columns.batch)).astype(np.int64)
         masks = [sum(1 << n for n, v in enumerate(job.variables) if v in names) for names in listed]
         apart = tuple(typed & mask != 0 for mask in masks)
     return Question(
@@ -141,15 +141,15 @@ def ask(job: Job, state: PartitionState, table: pa.Table) -> Question:
     )  # fmt: skip
 
 
-def needed(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
+def needed(job: Job, state: PartitionState, batch: pa.Table) -> Columns:
     """Select the columns and rows of a batch that can matter."""
     if job.plan.columns is not None:
         batch = batch.select([name for name in batch.column_names if job.reads(name)])
     columns = Columns(batch)
-    kept = state.keys.number(columns) >= 0
+    kept = columns.numbers(state.keys) >= 0
     if drops_events(job.plan):
         kept &= job.bits_of(columns) != 0
-    return batch if kept.all() else batch.filter(pa.array(kept))
+    return columns if kept.all() else Columns(batch.filter(pa.array(kept)))
 
 
 def closing(

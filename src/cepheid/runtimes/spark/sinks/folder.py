@@ -7,7 +7,9 @@ that one query can write to several folders.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 
@@ -25,11 +27,13 @@ _CLASSES = (f"{_PACKAGE}.sinks.FileStreamSink", f"{_PACKAGE}.FileStreamSink")
 def folder_sink(path: str) -> Write:
     """Build the function that adds the rows of a micro-batch to a folder."""
     made: list[Any] = []
+    # Spark's sink takes no relative path; one with a scheme, such as s3a:, is absolute.
+    place = path if urlsplit(path).scheme else str(Path(path).absolute())
 
     @sink
     def write(batch: DataFrame, number: int) -> None:
         if not made:
-            made.append(_file_sink(batch.sparkSession, path))
+            made.append(_file_sink(batch.sparkSession, place))
         # It skips a micro-batch that its log names.
         made[0].addBatch(number, batch._jdf)
 

@@ -1,0 +1,303 @@
+"""``cepheid backtest``: what rules would have reported of a stretch of history, in one pass."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cepheid.errors import CepheidError, DataError, Diagnostic, QueryError, suggest_names
+from cepheid.interfaces.alerts import Throttle, keys_of
+from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.rule import Limit, Rule
+from cepheid.interfaces.rule_queries import Ready, Refusals, RuleQuery
+from cepheid.jobs.sources import EventSource
+from cepheid.runtimes.backtest import Dated, Pass, dated, run_pass
+from cepheid.store.snapshot import Interval
+
+SHOWN, DUPLICATE, OVER_LIMIT = 0, 1, 2
+WHY = (None, "duplicate", "over limit")
+DAY_NS = 86_400_000_000_000
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class Stretch(NamedTuple):
+    """The history that is read: events, and two times in words between which they lie."""
+
+    source: EventSource
+    since: str | None = None
+    until: str | None = None
+
+
+class Reported(NamedTuple):
+    """What a rule reports: its rows with their times in ticks, and which of them are alerts."""
+
+    query: RuleQuery
+    rows: pa.Table
+    times: NDArray[np.int64] | None
+    fates: NDArray[np.int8]
+
+    def count(self, fate: int) -> int:
+        """Count the rows of one fate."""
+        return int(np.count_nonzero(self.fates == fate))
+
+
+class Backtest(NamedTuple):
+    """The reports of rules, and the pass over the events that gave them."""
+
+    reports: tuple[Reported, ...]
+    done: Pass
+    kind: pa.DataType
+    days: float | None
+    seconds: Mapping[str, float]
+
+    def table(self) -> pa.Table:
+        """Build a row for each rule or variant: how often, when first and last, at what cost."""
+        found = self.reports
+        names = ("rows", "duplicates", "over_limit", "alerts")
+        counts = [
+            (len(one.fates), one.count(DUPLICATE), one.count(OVER_LIMIT), one.count(SHOWN))
+            for one in found
+        ]
+        columns: dict[str, Any] = {
+            "rule": pa.array([one.query.rule.name for one in found], pa.string()),
+            "variant": pa.array([_variant(one.query) for one in found], pa.string()),
+            "owner": pa.array([one.query.rule.owner or None for one in found], pa.string()),
+            "severity": pa.array([one.query.rule.severity or None for one in found], pa.string()),
+        }
+        for place, name in enumerate(names):
+            columns[name] = pa.array([one[place] for one in counts], pa.int64())
+        a_day = [round(one[-1] / self.days, 3) if self.days else None for one in counts]
+        columns["alerts_a_day"] = pa.array(a_day, pa.float64())
+        edges = [_edges(one) for one in found]
+        for place, name in enumerate(("first", "last")):
+            columns[name] = pa.array([edge[place] for edge in edges], pa.int64()).cast(self.kind)
+        if self.seconds:
+            alone = [round(self.seconds[one.query.variant.name], 4) for one in found]
+            columns["seconds"] = pa.array(alone, pa.float64())
+        return pa.table(columns)
+
+    def summary(self) -> pa.Table:
+        """Build the columns that people look at first, in few characters."""
+        whole = self.table()
+        columns: dict[str, Any] = {
+            "rule": pa.array([one.query.variant.name for one in self.reports], pa.string()),
+            "rows": whole["rows"],
+            "suppressed": pc.add(whole["duplicates"], whole["over_limit"]),
+        }
+        for name in whole.column_names[whole.column_names.index("alerts") :]:
+            column = whole[name]
+            if pa.types.is_timestamp(column.type):
+                column = pc.floor_temporal(column, unit="second")
+            columns[name] = column
+        return pa.table(columns)
+
+    def alerts(self) -> pa.Table:
+        """Build a row for each row of each rule, with its values as JSON; none is left out."""
+        parts = [_alerts_of(one, self.kind) for one in self.reports]
+        return pa.concat_tables(parts)
+
+
+def _variant(query: RuleQuery) -> str | None:
+    own, rule = query.variant.name, query.rule.name
+    return own[len(rule) + 1 : -1] if own != rule else None
+
+
+def _edges(one: Reported) -> tuple[int | None, int | None]:
+    if one.times is None or not one.count(SHOWN):
+        return None, None
+    shown = one.times[one.fates == SHOWN]
+    return int(shown.min()), int(shown.max())
+
+
+def _alerts_of(one: Reported, kind: pa.DataType) -> pa.Table:
+    count = len(one.rows)
+    order = np.arange(count) if one.times is None else np.argsort(one.times, kind="stable")
+    at: Any = pa.array([None] * count, kind)
+    if one.times is not None:
+        at = pa.array(one.times[order], pa.int64()).cast(kind)
+    values = [
+        msgspec.json.encode(row, enc_hook=str).decode() for row in one.rows.take(order).to_pylist()
+    ]
+    name, variant, severity = one.query.rule.name, _variant(one.query), one.query.rule.severity
+    columns: dict[str, Any] = {
+        "rule": pa.array([name] * count, pa.string()),
+        "variant": pa.array([variant] * count, pa.string()),
+        "severity": pa.array([severity or None] * count, pa.string()),
+        "at": at,
+        "suppressed": pa.array([WHY[fate] for fate in one.fates[order].tolist()], pa.string()),
+        "values": pa.array(values, pa.string()),
+    }
+    return pa.table(columns)
+
+
+def backtest(
+    ready: Ready,
+    stretch: Stretch,
+    refusals: Refusals,
+    tell: Callable[[int], None],
+    *,
+    measure: bool = False,
+) -> Backtest:
+    """Run all rules over a stretch of history, each variant as a query of its own.
+
+    Parameters
+    ----------
+    ready
+        The rules that could be read.
+    stretch
+        The events, and the times between which they lie: ISO 8601, or whole numbers for times
+        that are such.
+    refusals
+        Told of rules that do not fit the events, or whose limits do not fit their rows.
+    tell
+        Called with the number of events that have been read.
+    measure
+        Whether each query is also run alone, to know its seconds.
+
+    Raises
+    ------
+    WrongUseError
+        If a time cannot be read.
+    DataError
+        If the events are at fault.
+    SystemExit
+        If no rule is left.
+    """
+    source = stretch.source
+    plans = _plans(ready, source.schema, refusals)
+    first = next(iter(plans.values())).plan
+    column = source.schema.field(first.time).type
+    span = Interval(
+        _tick("--from", stretch.since, column, first.tick_ns),
+        _tick("--to", stretch.until, column, first.tick_ns),
+    )
+    if span.begin is not None and span.end is not None and span.begin >= span.end:
+        message = f"--from {stretch.since} is not before --to {stretch.until}"
+        raise WrongUseError(message)
+    done = run_pass({name: one.plan for name, one in plans.items()}, source, span, tell)
+    reports = []
+    refused: set[str] = set()
+    for name, one in plans.items():
+        try:
+            reports.append(_reported(ready.queries[name], one, done, first.tick_ns))
+        except DataError as error:
+            if error.file not in refused:
+                refusals.add(error)
+            refused.add(error.file)
+    seconds = {}
+    if measure:
+        for name, one in plans.items():
+            seconds[name] = run_pass({name: one.plan}, source, span, tell).seconds
+    days = _days(span, done, first.tick_ns)
+    return Backtest(tuple(reports), done, _kind_of(column, first.tick_ns), days, seconds)
+
+
+def _plans(ready: Ready, schema: pa.Schema, refusals: Refusals) -> dict[str, Dated]:
+    """Plan all queries for the columns of events; rules that do not fit are refused alone."""
+    plans: dict[str, Dated] = {}
+    refused: set[str] = set()
+    for name, query in ready.queries.items():
+        rule = query.rule
+        if rule.name in refused:
+            continue
+        why: CepheidError | None = None
+        try:
+            plans[name] = dated(query.compiled.with_schema(schema).plan)
+        except QueryError as error:
+            why = error
+        else:
+            if not plans[name].times and (rule.rate_limit or rule.deduplicate):
+                message = f"the rule `{rule.name}` limits its alerts, but its rows have no time"
+                helps = ("add a window: `WITHIN 10 minutes SLIDE 1 minute`",)
+                why = DataError([Diagnostic("E535", message, helps=helps)])
+        if why is not None:
+            why.file = rule.name
+            refusals.add(why)
+            refused.add(rule.name)
+    kept = {name: plan for name, plan in plans.items() if _rule(ready, name) not in refused}
+    if not kept:
+        refusals.finish()
+    return kept
+
+
+def _rule(ready: Ready, name: str) -> str:
+    return ready.queries[name].rule.name
+
+
+def _reported(query: RuleQuery, plan: Dated, done: Pass, tick_ns: int) -> Reported:
+    rows = done.rows[query.variant.name]
+    times = plan.read(rows, done.last or 0)
+    shown = plan.shown(rows)
+    fates = np.full(len(rows), SHOWN, np.int8)
+    for limit, fate in ((query.rule.deduplicate, DUPLICATE), (query.rule.rate_limit, OVER_LIMIT)):
+        if limit is not None:
+            assert times is not None, "limits of rows without times are refused"
+            _check_columns(query.rule, limit, shown.column_names)
+            _suppress(shown, times, fates, limit, fate, tick_ns)
+    return Reported(query, shown, times, fates)
+
+
+def _check_columns(rule: Rule, limit: Limit, known: list[str]) -> None:
+    for name in limit.by:
+        if name not in known:
+            message = f"the rule `{rule.name}` limits alerts by `{name}`, "
+            message += "which its rows do not have"
+            helps = (suggest_names(name, known, owner="a row"),)
+            raise DataError([Diagnostic("E535", message, helps=helps)], file=rule.name)
+
+
+def _suppress(
+    rows: pa.Table,
+    times: NDArray[np.int64],
+    fates: NDArray[np.int8],
+    limit: Limit,
+    fate: int,
+    tick_ns: int,
+) -> None:
+    """Give a fate to the rows above a limit, among those that are alerts so far."""
+    left = np.flatnonzero(fates == SHOWN)
+    order = left[np.argsort(times[left], kind="stable")]
+    chosen = rows.select(list(limit.by)).take(order)
+    throttle = Throttle(limit, tick_ns)
+    keys = keys_of((column.to_pylist() for column in chosen.columns), len(order))
+    for place, key in zip(order.tolist(), keys, strict=True):
+        if not throttle.lets(key, int(times[place])):
+            fates[place] = fate
+
+
+def _days(span: Interval, done: Pass, tick_ns: int) -> float | None:
+    begin = done.first if span.begin is None else span.begin
+    end = done.last if span.end is None else span.end
+    if begin is None or end is None or end <= begin:
+        return None
+    return (end - begin) * tick_ns / DAY_NS
+
+
+def _kind_of(column: pa.DataType, tick_ns: int) -> pa.DataType:
+    """Choose the type of times in reports; that of the events, as exact as ticks."""
+    if pa.types.is_integer(column):
+        return pa.int64()
+    return pa.timestamp("ns" if tick_ns == 1 else "us", getattr(column, "tz", None))
+
+
+def _tick(option: str, text: str | None, column: pa.DataType, tick_ns: int) -> int | None:
+    """Read a time of the command line."""
+    if text is None:
+        return None
+    if pa.types.is_integer(column) and re.fullmatch(r"[+-]?\d{1,19}", text.strip()):
+        return int(text)
+    try:
+        time = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        message = f"{option} is a time such as 2026-01-31 or '2026-01-31 13:30:00', not {text}"
+        raise WrongUseError(message) from None
+    whole = time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)
+    return (whole - _EPOCH) // dt.timedelta(microseconds=1) * 1_000 // tick_ns

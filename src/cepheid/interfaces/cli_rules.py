@@ -1,0 +1,167 @@
+"""Commands about rules: ``cepheid check --rules`` and ``cepheid backtest``."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cepheid.errors import CepheidError, render_diagnostics
+from cepheid.interfaces.cli_input import WrongUseError, find_rules, refuse_options, result_kind
+from cepheid.interfaces.cli_options import (
+    FormatOption,
+    InputFormatOption,
+    TimeOption,
+    TypeOption,
+    UnitOption,
+)
+from cepheid.interfaces.commands import Argument, Option
+from cepheid.interfaces.console import complain, notify, say, working
+from cepheid.interfaces.rule_parameters import Parameters, read_parameters
+from cepheid.interfaces.rule_queries import EventColumns, Ready, Refusals, ready_rules
+from cepheid.interfaces.standard_input import standard_input
+
+if TYPE_CHECKING:
+    from cepheid.store.event_store import EventStore
+
+
+def check_rules(path: Path, events: EventColumns, columns: object, inputs: str | None) -> None:
+    """Check all rules, those that are off, too; with events, also whether their columns fit."""
+    ready = ready_rules(path, events, schema=columns, also_off=True)
+    refusals = Refusals(ready)
+    odd: dict[str, None] = {}
+    if inputs is not None:
+        ready, odd = _look_at(ready, inputs, refusals)
+    for message in odd:
+        complain(f"notice: {message}")
+    told: set[str] = set()
+    for query in ready.queries.values():
+        warnings, name = query.compiled.warnings, query.rule.name
+        if warnings and name not in told:
+            complain(render_diagnostics(warnings, query.compiled.text, file=name))
+        told.add(name)
+    counts: dict[str, int] = {}
+    for query in ready.queries.values():
+        counts[query.rule.name] = counts.get(query.rule.name, 0) + 1
+    for name, count in counts.items():
+        variants = f", {count:,} variants" if count > 1 else ""
+        say(f"{name}: ok{variants}{', off' if name in ready.off else ''}")
+    refusals.finish()
+
+
+def _look_at(ready: Ready, inputs: str, refusals: Refusals) -> tuple[Ready, dict[str, None]]:
+    """Plan rules for the columns of files, and tell what is odd about their events."""
+    # Arrow takes longer to load than checking a query takes.
+    from cepheid.interfaces.run_command import look_at_files
+
+    odd: dict[str, None] = {}
+    for name in list(ready.queries):
+        if name not in ready.queries:
+            continue  # Another variant of the same rule was refused.
+        try:
+            _, notices = look_at_files(ready.queries[name].compiled, inputs)
+        except CepheidError as error:
+            error.file = ready.queries[name].rule.name
+            refusals.add(error)
+            ready = ready.without(name)
+        else:
+            odd |= dict.fromkeys(notices)
+    return ready, odd
+
+
+def backtest(
+    rules: Annotated[
+        Path, Argument(help="Rules: a folder of .cq and YAML files, a YAML file, or a table.")
+    ],
+    store: Annotated[Path | None, Option(help="An event store that has the history.")] = None,
+    inputs: Annotated[
+        list[str] | None,
+        Option("--input", help="The history as files: 'log/*.parquet', or - for standard input."),
+    ] = None,
+    since: Annotated[
+        str | None, Option("--from", help="The time of the first event: '2026-01-31 13:30:00'.")
+    ] = None,
+    until: Annotated[str | None, Option("--to", help="The time at which events end.")] = None,
+    values: Annotated[
+        list[str] | None,
+        Option("--set", help="Values of a parameter: limit=1,2,3 or limit=100..1000:100."),
+    ] = None,
+    measure: Annotated[
+        bool, Option("--measure", help="Also run each rule alone, to tell its seconds.")
+    ] = False,
+    alerts: Annotated[
+        Path | None,
+        Option(help="Write all rows of all rules to this file: .csv, .json or .parquet."),
+    ] = None,
+    output: Annotated[Path | None, Option(help="Write the table of rules to this file.")] = None,
+    format_: Annotated[str, Option("--format", help="table, csv, json (lines) or parquet.")] = "",
+    input_format: InputFormatOption = None,
+    time: TimeOption = "ts",
+    type_: TypeOption = "type",
+    time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
+) -> None:
+    """Tell what rules would have reported of history, in one pass: how often, when, suppressed."""
+    kind = result_kind(format_, output)
+    listed = "" if alerts is None else result_kind("", alerts)
+    if (store is None) is (not inputs) or len(inputs or ()) > 1:
+        message = "name the history once: with --store, or with --input"
+        raise WrongUseError(message)
+    if store is not None:
+        units = {"time-unit": time_unit != "us", "time-format": time_format}
+        refuse_options("a store knows its times", time=time != "ts", **units)
+        time = _open(store).time
+    given = _read_values(values or [])
+    ready = ready_rules(find_rules(rules), EventColumns(time, type_, time_unit, time_format), given)
+    refusals = Refusals(ready)
+    # Arrow takes longer to load than checking a query takes.
+    from cepheid.interfaces.backtest import Stretch
+    from cepheid.interfaces.backtest import backtest as run_backtest
+    from cepheid.interfaces.run_command import write_result
+    from cepheid.jobs.sources import source_of
+
+    with (
+        standard_input(inputs or [], input_format, is_query=False) as files,
+        warnings.catch_warnings(record=True) as notices,
+        working("starting") as tell,
+    ):
+        warnings.simplefilter("always")
+        events = source_of(files[0] if store is None else _open(store), ready.workload.times)
+        found = run_backtest(
+            ready,
+            Stretch(events, since, until),
+            refusals,
+            lambda count: tell(f"reading, {count:,} events"),
+            measure=measure,
+        )
+    notify(notices)
+    write_result(found.summary() if kind == "table" else found.table(), kind, output)
+    if alerts is not None:
+        write_result(found.alerts(), listed, alerts)
+    count = len(found.reports)
+    off = f", {len(ready.off)} rule{'' if len(ready.off) == 1 else 's'} off" if ready.off else ""
+    queries = f"{count:,} quer{'y' if count == 1 else 'ies'}{off}"
+    complain(f"{found.done.events:,} events read once in {found.done.seconds:.2f} s: {queries}")
+    refusals.finish()
+
+
+def _open(store: Path) -> EventStore:
+    from cepheid.store.event_store import EventStore
+
+    return EventStore(store)
+
+
+def _read_values(texts: list[str]) -> Parameters:
+    """Read the values of parameters that a command line has."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        try:
+            own = dict(read_parameters(text))
+        except ValueError as error:
+            message = f"--set {text} cannot be read: {error}"
+            raise WrongUseError(message) from None
+        for name in own.keys() & found.keys():
+            message = f"--set has `{name}` twice: give all its values at once, {name}=1,2"
+            raise WrongUseError(message)
+        found |= own
+    return tuple(found.items())

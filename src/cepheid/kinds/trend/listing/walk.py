@@ -1,0 +1,224 @@
+"""List matches by a walk over the events in time order, where no earlier event is looked up.
+
+This is so under skip-till-next-match without edge predicates (``kernels/walk.py``), and under
+contiguous where no two events of a key have one time (``kernels/neighbours.py``). Nothing is sorted
+by key. The matches and their order are those of ``Lister``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.kernels import neighbours, walk
+from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, MATCHES_ROOM, Found
+from cepheid.kinds.trend.look_back.evaluate import Question
+from cepheid.kinds.trend.look_back.relations import COMPARE, Relation
+from cepheid.language import tree
+from cepheid.plans.template import START, Template
+
+PAIRS_MAX = 62
+"""Pairs of variables with conditions; each has a bit, and the next one is always set."""
+RECORDS_MAX = 1 << 31
+"""Numbers of all records together, which are of 32 bits."""
+FRAME = 4
+"""Numbers of a frame, of either kind."""
+
+Read = Callable[..., int]
+"""Writes matches into buffers; see ``kernels/walk.py``."""
+
+
+class _Tables(NamedTuple):
+    """The states and edges of a template; see ``kernels/walk.py`` and ``neighbours.py``."""
+
+    variable: NDArray[np.int64]
+    allowed: NDArray[np.int64]
+    edge_ptr: NDArray[np.int64]
+    source: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    list_count: NDArray[np.int64]
+    final: NDArray[np.bool_]
+
+
+def is_walked(question: Question, template: Template) -> bool:
+    """Check whether a walk can list the matches of a template, unless events have one time."""
+    if template.guards or question.listed or question.links is not None:
+        return False
+    if question.semantics is tree.Semantics.NEXT_MATCH:
+        return not question.relations
+    if question.semantics is not tree.Semantics.CONTIGUOUS:
+        return False
+    return len(question.relations) <= PAIRS_MAX and not any(r.rest for r in question.relations)
+
+
+class Walker:
+    """Lists the matches of events in time order.
+
+    Parameters
+    ----------
+    stamp, low
+        The time or number of each event, and the least one of the first event of its match.
+
+    Attributes
+    ----------
+    fits
+        Whether these events can be walked.
+    """
+
+    def __init__(
+        self, question: Question, template: Template, stamp: NDArray[np.int64],
+        low: NDArray[np.int64],
+    ) -> None:  # fmt: skip
+        self.question, self.template = question, template
+        self.stamp, self.low = stamp, low
+        self.tables = _tables(question, template)
+        self.key = _dense(question.arrays.key)
+        self.key_count = int(self.key.max(initial=-1)) + 1
+        self._previous = np.zeros(0, np.int64)
+        if question.semantics is tree.Semantics.CONTIGUOUS:
+            self._previous = np.empty(len(self.key), np.int64)
+            neighbours.find_previous(self.key, np.full(self.key_count, -1), self._previous)
+            self.fits = not (question.together and self._has_ties())
+        else:
+            self.fits = self._count_numbers() < RECORDS_MAX
+
+    def _has_ties(self) -> bool:
+        """Check whether two events of a key have one time."""
+        ts, later = self.question.arrays.ts, self._previous >= 0
+        return bool((later & (ts[self._previous] == ts)).any())
+
+    def _count_numbers(self) -> int:
+        """Compute the numbers of all records, if every event is in every state that it fits."""
+        tables, bits = self.tables, self.question.arrays.bits
+        variables = tables.variable.tolist()
+        fitting = {v: np.count_nonzero(bits & (1 << v)) for v in set(variables)}
+        sizes = (walk.LISTS + tables.list_count).tolist()
+        return sum(fitting[v] * size for v, size in zip(variables, sizes, strict=True))
+
+    def batches(self, wanted: NDArray[np.bool_], most: int | None = None) -> Iterator[Found]:
+        """List the matches that end with a wanted event, in the order of their last events."""
+        assert self.fits, "some events need a Lister"
+        contiguous = self.question.semantics is tree.Semantics.CONTIGUOUS
+        read = self._walk_neighbours(wanted) if contiguous else self._walk_lists(wanted)
+        return self._fill(read, min(MATCHES_ROOM, most or MATCHES_ROOM))
+
+    def _walk_lists(self, wanted: NDArray[np.bool_]) -> Read:
+        arrays, tables = self.question.arrays, self.tables
+        states = (tables.variable, tables.allowed, tables.edge_ptr, tables.source)
+        record = np.empty(self._count_numbers(), np.int32)
+        trigger = np.empty(self._count_ends(wanted), np.int32)
+        count = walk.walk_events(
+            self.key, arrays.ts, arrays.bits, self.question.together, *states, tables.list_count,
+            tables.final, self.stamp, self.low, wanted,
+            np.full((self.key_count * len(tables.variable), walk.WAITING), -1, np.int32),
+            record, trigger,
+        )  # fmt: skip
+        return partial(
+            walk.read_matches, tables.variable, tables.edge_ptr, tables.source, tables.list_count,
+            record, trigger[:count], self.stamp, self.low,
+        )  # fmt: skip
+
+    def _walk_neighbours(self, wanted: NDArray[np.bool_]) -> Read:
+        tables = self.tables
+        states = (tables.variable, tables.edge_ptr, tables.source, tables.pair)
+        held = _held_bits(self.question.relations, self._previous)
+        latest = np.empty((len(self.key) + 1) * len(tables.variable), np.int32)
+        latest[: len(tables.variable)] = -1
+        trigger = np.empty(self._count_ends(wanted), np.int64)
+        count = neighbours.find_latest(
+            self.question.arrays.bits, self._previous, held, *states, tables.final, self.stamp,
+            self.low, wanted, latest, trigger,
+        )  # fmt: skip
+        return partial(
+            neighbours.read_neighbours, self._previous, held, *states, latest, trigger[:count],
+            self.stamp, self.low,
+        )  # fmt: skip
+
+    def _count_ends(self, wanted: NDArray[np.bool_]) -> int:
+        """Compute the maximum number of wanted events and states that end matches."""
+        tables = self.tables
+        bits = sum(1 << v for v in set(tables.variable[tables.final].tolist()))
+        ending = np.count_nonzero((self.question.arrays.bits & bits != 0) & wanted)
+        return int(ending * np.count_nonzero(tables.final))
+
+    def _fill(self, read: Read, most: int) -> Iterator[Found]:
+        longest, status = self._longest(), walk.FULL
+        cursor = np.zeros(4, np.int64)
+        frames = np.zeros((longest + 1, FRAME), np.int64)
+        while status != walk.DONE:
+            # Matches keep these arrays, so that nothing is copied.
+            last, ptr = np.empty(most, np.int64), np.zeros(most + 1, np.int64)
+            rows = np.empty(max(BINDINGS_ROOM, longest), np.int64)
+            variables = np.empty(len(rows), np.int8)
+            status = read(cursor, frames, last, ptr, rows, variables)
+            count, bindings = int(cursor[walk.COUNT]), int(cursor[walk.BINDINGS])
+            cursor[walk.COUNT] = cursor[walk.BINDINGS] = 0
+            if count:
+                segment = np.zeros(count, np.int64)
+                yield Found(
+                    segment, last[:count], ptr[: count + 1], rows[:bindings], variables[:bindings]
+                )
+
+    def _longest(self) -> int:
+        """Compute the maximum number of events of a match."""
+        if not self.template.recursive:
+            return len(self.template.states)
+        return int(np.bincount(self.key).max(initial=0))
+
+
+def _tables(question: Question, template: Template) -> _Tables:
+    number = {name: n for n, name in enumerate(question.variables)}
+    pairs = {(r.prev, r.next): n for n, r in enumerate(question.relations)}
+    states = template.states
+    edges = [[e for e in template.edges if e.target == q] for q in range(len(states))]
+    names = [state.variable for state in states]
+    flat = [edge for group in edges for edge in group]
+    asked = [pairs.get((names[e.source], names[e.target]), len(pairs)) for e in flat]
+    final = np.zeros(len(states), np.bool_)
+    final[[f.state for f in template.finals]] = True
+    return _Tables(
+        np.array([number[name] for name in names], np.int64),
+        np.array([sum(1 << number[v] for v in state.allowed) for state in states], np.int64),
+        np.cumsum([0, *map(len, edges)], dtype=np.int64),
+        np.array([e.source for e in flat], np.int64),
+        np.array(asked, np.int64),
+        np.array([sum(e.source != START for e in group) for group in edges], np.int64),
+        final,
+    )
+
+
+def _dense(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Renumber keys where most of them have no event, because each of them takes memory."""
+    if int(key.max(initial=0)) < 2 * len(key):
+        return key
+    return np.unique(key, return_inverse=True)[1].astype(np.int64)
+
+
+def _held_bits(relations: list[Relation], previous: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Check all relations between each event and the one before: a bit each, and one that is 1."""
+    known: dict[int, NDArray[Any]] = {}
+
+    def earlier(values: NDArray[Any]) -> NDArray[Any]:
+        # An event without a previous one reads any other; nothing waits for it.
+        if id(values) not in known:
+            known[id(values)] = values[previous]
+        return known[id(values)]
+
+    narrow = len(relations) < 8
+    kind: type[np.integer[Any]] = np.uint8 if narrow else np.int64
+    bits = np.full(len(previous), 1 << len(relations), kind)
+    for number, relation in enumerate(relations):
+        held = np.ones(len(previous), np.bool_)
+        for comparison in relation.comparisons:
+            keys = (earlier(comparison.prev_keys), comparison.next_keys)
+            held &= COMPARE[comparison.operator](*keys)
+            if comparison.prev_valid is not None:
+                held &= earlier(comparison.prev_valid)
+            if comparison.next_valid is not None:
+                held &= comparison.next_valid
+        bits |= np.left_shift(held, number, dtype=kind)
+    return bits.astype(np.int64)

@@ -1,0 +1,197 @@
+"""The run of a group of queries over trailing windows: the events of the window are its state.
+
+Each step processes the kept events together with the new ones, partition by partition, as a query
+alone does (``event_windows.py`` of trends).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.events.temporal import LONG_AGO
+from cepheid.kernels import shared_trailing, shared_trailing_counts
+from cepheid.kernels.derive import sort_by_key
+from cepheid.kernels.linear import NARROW, OK
+from cepheid.kinds.trend.program.linear_state import DOUBLE, NO_VALUE, WIDE
+from cepheid.kinds.trend.program.wide import fit_doubles, numbers_of
+from cepheid.kinds.trend.windows.event_windows import SPARSE_KEYS
+from cepheid.kinds.workload.shared_reading import SharedEvents
+from cepheid.kinds.workload.shared_run import NO_MODULUS, ROOM_BYTES, SharedRows
+from cepheid.kinds.workload.shared_tables import SharedProgram
+from cepheid.kinds.workload.trailing_tables import TrailingCounts, TrailingProgram
+from cepheid.language import tree
+
+
+class _Call(NamedTuple):
+    """Events sorted by partition, and how they are processed."""
+
+    events: SharedEvents
+    codes: NDArray[Any]
+    seg: NDArray[np.int64]
+    fresh: int
+    width: int
+    grouped: bool
+
+
+class SharedTrailingRun:
+    """The run of one group, over all keys.
+
+    ``program.group`` may lose members between steps, because events are all that is kept.
+    """
+
+    def __init__(self, program: SharedProgram) -> None:
+        self.program = program
+        self._trailing = TrailingProgram(program)
+        self.events: SharedEvents | None = None
+        self.reported = LONG_AGO
+
+    def copy(self) -> SharedTrailingRun:
+        """Copy the run, so that both can continue independently."""
+        other = object.__new__(SharedTrailingRun)
+        other.program, other._trailing = self.program, self._trailing
+        other.events, other.reported = self.events, self.reported
+        return other
+
+    def busy(self, until: int, count: int) -> NDArray[np.bool_]:
+        """Mark the keys that have events in the window, after ``feed`` up to a time."""
+        del until
+        busy = np.zeros(count, np.bool_)
+        if self.events is not None:
+            busy[self.events.key] = True
+        return busy
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Drop all keys except some, and renumber these by their position in the list."""
+        if self.events is None or not len(self.events.key):
+            return
+        new = np.full(int(max(self.events.key.max(), kept.max(initial=0))) + 1, -1, np.int64)
+        new[kept] = np.arange(len(kept))
+        self.events = self.events._replace(key=new[self.events.key])
+
+    def feed(self, events: SharedEvents | None, keys: int, until: int) -> list[SharedRows]:
+        """Process events in order, all of them before a time; return the rows of their times."""
+        whole = _join(self.events, events)
+        if whole is None:
+            self.reported = until
+            return []
+        whole = _by_key(whole, keys)
+        found = self._run(whole) if events is not None and len(events.ts) else []
+        kept = whole.ts >= until - self.program.group.plan.window.within
+        self.events = whole if kept.all() else whole.take(np.flatnonzero(kept))
+        self.reported = until
+        return found
+
+    def _run(self, events: SharedEvents) -> list[SharedRows]:
+        changed = np.flatnonzero(np.diff(events.key)) + 1
+        seg = np.concatenate([[0], changed, [len(events.ts)]]).astype(np.int64)
+        same = np.diff(events.ts) == 0
+        same[changed - 1] = False
+        strict = self.program.group.plan.ties is tree.Ties.STRICT
+        call = _Call(
+            events,
+            self.program.code(events.kinds),
+            seg,
+            self.reported,
+            self.program.group.plan.window.within,
+            grouped=bool(strict and same.any()),
+        )
+        dtype = DOUBLE if fit_doubles(events.weights) else WIDE
+        fresh = events.ts >= self.reported
+        room = int(np.diff(self._trailing.tables().end_ptr)[call.codes[fresh]].sum())
+        parts, mins = len(self.program.group.parts), len(self.program.group.extremes)
+        most = ROOM_BYTES // (24 + 16 * parts + 8 * mins) + len(self.program.group.members)
+        found: list[SharedRows] = []
+        begin = 0
+        while True:
+            out = _rows(min(room, most), parts, mins)
+            status, begin, rows = self._call(call, begin, dtype, out)
+            if rows:
+                query, part, *rest = (array[:rows].copy() for array in out)
+                found.append(SharedRows(query, events.key[seg[part]], *rest))
+            if status == OK:
+                return found
+            if status == NARROW:
+                dtype = WIDE
+            elif not rows:
+                most *= 4
+
+    def _call(
+        self, call: _Call, begin: int, dtype: np.dtype[Any], out: tuple[NDArray[Any], ...]
+    ) -> tuple[int, int, int]:
+        """Run a kernel from a partition on; return its status, the next partition and the rows."""
+        group, events = self.program.group, call.events
+        plain = len(group.parts) == 1 and not group.extremes and not call.grouped
+        counts = self._trailing.counts() if plain and dtype == DOUBLE else None
+        found: tuple[int, int, int]
+        if counts is not None:
+            found = shared_trailing_counts.count_shared_trailing(
+                events.ts, call.codes, call.seg, begin, call.fresh, call.width, *counts,
+                self._room_of_counts(counts), out[:4],
+            )  # fmt: skip
+        else:
+            found = shared_trailing.run_shared_trailing(
+                self.program.tables(), self._trailing.tables(), events.ts, call.codes,
+                np.ascontiguousarray(numbers_of(events.weights, dtype)),
+                np.ascontiguousarray(events.values), call.seg, begin, call.fresh,
+                call.width, call.grouped, self._room(dtype), dtype.type(0), NO_MODULUS, out,
+            )  # fmt: skip
+        return found
+
+    def _room_of_counts(self, counts: TrailingCounts) -> tuple[NDArray[Any], ...]:
+        """Make the stacks of no events, and buffers, for the count-only kernel."""
+        initial = np.append(counts.behind[5], 0.0)
+        queries = len(self.program.group.members)
+        most = max(len(counts.behind[1]), len(counts.ahead[3]), 1)
+        return (
+            initial, initial.copy(), np.zeros(len(initial)), np.zeros(most),
+            np.zeros(queries, np.bool_), np.zeros(queries, np.int32),
+        )  # fmt: skip
+
+    def _room(self, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+        """Make the stacks of no events, and buffers."""
+        group, size = self.program.group, self.program.size
+        parts, mins, queries = len(group.parts), len(group.extremes), len(group.members)
+
+        def matrix(rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+            return np.zeros((rows, parts), dtype), np.full((rows, mins), NO_VALUE, np.int64)
+
+        def flags(length: int) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+            return np.zeros(length, np.bool_), np.zeros(length, np.int32)
+
+        back, front = matrix(size), matrix(size)
+        for numbers, _ in (back, front):
+            numbers[self.program.tables().initial, 0] = 1
+        return (
+            *back, *front, *matrix(size), *flags(size), np.zeros(size, dtype), *flags(queries),
+            np.zeros(parts, dtype), np.zeros(mins, np.int64),
+            (np.empty(0, np.int32), np.empty(0, np.int64), *matrix(0)),
+        )  # fmt: skip
+
+
+def _join(kept: SharedEvents | None, events: SharedEvents | None) -> SharedEvents | None:
+    if kept is None or events is None or not len(kept.ts):
+        return kept if events is None else events
+    columns = zip(kept, events, strict=True)
+    return SharedEvents(*(np.concatenate(pair, axis=-1) for pair in columns))
+
+
+def _by_key(events: SharedEvents, keys: int) -> SharedEvents:
+    """Sort events by partition, stably."""
+    if keys <= 1:
+        return events
+    if keys > SPARSE_KEYS * len(events.key):
+        return events.take(np.argsort(events.key, kind="stable"))
+    return events.take(sort_by_key(events.key, keys)[0])
+
+
+def _rows(room: int, parts: int, mins: int) -> tuple[NDArray[Any], ...]:
+    return (
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty((room, parts), WIDE),
+        np.empty((room, mins), np.int64),
+    )
