@@ -72,6 +72,49 @@ def test_rows_leave_as_early_as_if_each_event_were_processed(
     assert gathered == fed()
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")])
+@pytest.mark.parametrize("name", LIVE)
+def test_dicts_are_events_like_any_other(
+    name: str, kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = EVENTS.set_column(0, "ts", EVENTS["ts"].cast(kind))
+    q = cepheid.query(QUERIES[name])
+    monkeypatch.setattr(live_query, "SINGLE_ROWS", 5)
+    one_by_one, tables = (q.live(events, watermark="2 seconds") for _ in range(2))
+    order = np.argsort(np.random.default_rng(3).random(len(events)) * 9 + np.arange(len(events)))
+    for place in order:
+        event = events.slice(place, 1)
+        given = event if place % 6 == 5 else event.to_pylist()[0]  # They may be mixed.
+        assert one_by_one.feed(given) == tables.feed(event)
+        assert (one_by_one.late, one_by_one.waiting) == (tables.late, tables.waiting)
+        if place % 11 == 0:
+            one_by_one = q.live(events, watermark="2 seconds", state=one_by_one.save())
+            tables.late = 0
+    assert one_by_one.close() == tables.close()
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        ({"ts": 2**62, "type": "A"}, "E517"),
+        ({"ts": 2**64, "type": "A"}, "E50"),
+        ({"ts": None, "type": "A"}, "E506"),
+        ({"ts": 1.5, "type": "A"}, "E501"),
+        ({"ts": 5, "type": "\ud800"}, "E501"),
+        ({"ts": 5, "type": "A", "x": 2**63}, "E501"),
+    ],
+)
+def test_a_dict_is_refused_when_it_comes(event: dict[str, Any], code: str) -> None:
+    fields: dict[str, pa.DataType] = {"ts": pa.int64(), "type": pa.string(), "x": pa.int64()}
+    schema = pa.schema(fields)
+    live = cepheid.query("RETURN COUNT(*) PATTERN A WITHIN 2 us SLIDE 2 us").live(schema)
+    live.feed({"ts": 1, "type": "A", "x": None})
+    with pytest.raises(CepheidError, match=code):
+        live.feed(event)
+    live.feed({"type": "A", "ts": 1})
+    assert live.feed({"ts": 7, "type": "A", "x": True}).to_pylist()[0]["count"] == 2
+
+
 def test_late_events_are_dropped_and_counted() -> None:
     live = TREND.live(EVENTS)
     live.feed(EVENTS)

@@ -114,6 +114,10 @@ def _column(name: str, values: list[Any]) -> Any:
     """Build the column of values out of dicts."""
     try:
         return pa.array(values)
+    except UnicodeEncodeError as error:
+        message = f"a text of `{name}` is no Unicode: it has half of a surrogate pair"
+        helps = ("decode texts with errors='replace', or leave such events out",)
+        raise DataError([Diagnostic("E501", message, helps=helps)]) from error
     except (pa.ArrowException, OverflowError, TypeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"the values of `{name}` have no common type: {reason}"

@@ -25,12 +25,16 @@ from cepheid.jobs.work import Work
 from cepheid.options import refuse
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.local import CompiledQueryLike
+from cepheid.runtimes.single_events import SingleEvents
 
 KIND = "a live query in one process"
 """The name of its state, for messages."""
 
 GATHERED_ROWS = 1 << 15
 """So many events are processed at once, at most, while no row can leave."""
+
+SINGLE_ROWS = 1 << 10
+"""So many single events become a table, which takes a millisecond; rows must not wait for more."""
 
 
 class LiveQuery:
@@ -59,6 +63,8 @@ class LiveQuery:
         self._schema = self._work.schema
         self._is_flat = not any(map(_has_parts, self._schema.types))
         self._gathered: list[pa.Table] = []
+        self._gathered_rows = 0
+        self._singles = SingleEvents(self._schema, self._plan.time)
         self._latest = self._rows_at = LONG_AGO
         if len(self._waiting):
             self._latest = int(read_times(Columns(self._waiting), self._plan.time)[-1])
@@ -69,7 +75,7 @@ class LiveQuery:
     def waiting(self) -> int:
         """Count the events that wait for the watermark."""
         until = LONG_AGO if self._until is None else self._until
-        tables = [self._waiting, *self._gathered]
+        tables = [self._waiting, *self._gathered_tables()]
         times = [read_times(Columns(table), self._plan.time) for table in tables]
         return sum(int((one >= until).sum()) for one in times)
 
@@ -78,9 +84,24 @@ class LiveQuery:
 
         A single event is a dict. Events of other columns or types are refused, and change nothing.
         """
+        if isinstance(events, dict):
+            return self._feed_one(events)
         if self._is_flat and isinstance(events, pa.Table) and events.schema.equals(self._schema):
             return self._feed(events)
         return like(events, self._feed(self._converted(events)))
+
+    def _feed_one(self, event: dict[str, Any]) -> pa.Table:
+        """Gather one event; process it if rows can leave, or many have come."""
+        time = self._singles.add(event)
+        if time is None:
+            return self._feed(self._converted(event))
+        if self._until is not None and time < self._until:
+            self._singles.drop_last()
+            self.late += 1
+            return self._nothing
+        if len(self._singles) == SINGLE_ROWS:
+            self._gathered_tables()
+        return self._pass(time)
 
     def _converted(self, events: Any) -> pa.Table:
         """Convert events in any container to the columns of the query."""
@@ -100,15 +121,28 @@ class LiveQuery:
             table, times = table.filter(pa.array(~early)), times[~early]
         if not len(times):
             return self._nothing
-        self._gathered.append(table)
-        self._latest = max(self._latest, int(times.max()))
+        self._gathered_tables().append(table)
+        self._gathered_rows += len(table)
+        return self._pass(int(times.max()))
+
+    def _pass(self, latest: int) -> pa.Table:
+        """Let the watermark follow the latest event that came; return the rows that leave."""
+        if latest > self._latest:
+            self._latest = latest
         until = self._latest - self._delay
         if self._until is not None and until <= self._until:
             return self._nothing
-        if until < self._rows_at and sum(map(len, self._gathered)) < GATHERED_ROWS:
+        if until < self._rows_at and self._gathered_rows + len(self._singles) < GATHERED_ROWS:
             self._until = until
             return self._nothing
         return self._take(until)
+
+    def _gathered_tables(self) -> list[pa.Table]:
+        """Return the gathered events in the order in which they came."""
+        if len(self._singles):
+            self._gathered_rows += len(self._singles)
+            self._gathered.append(self._singles.take())
+        return self._gathered
 
     def close(self) -> pa.Table:
         """End the stream: return the rows of all events that still wait and windows still open."""
@@ -116,7 +150,7 @@ class LiveQuery:
 
     def save(self) -> bytes:
         """Serialize the state, for ``q.live(schema, state=...)``; late events are counted anew."""
-        if self._gathered and self._until is not None:
+        if self._gathered_tables() and self._until is not None:
             self._take(self._until)  # Events are gathered only while no row can leave.
         empty = self._work.schema.empty_table()
         came = Arrived(0, empty, self._until, empty, self._waiting, 0, empty)
@@ -125,8 +159,8 @@ class LiveQuery:
     def _sort(self) -> NDArray[np.int64]:
         """Put the gathered events among those that wait; return their times."""
         # Many small chunks would each be read on their own.
-        together = pa.concat_tables([self._waiting, *self._gathered]).combine_chunks()
-        self._waiting, self._gathered = ordered(together, self._plan), []
+        together = pa.concat_tables([self._waiting, *self._gathered_tables()]).combine_chunks()
+        self._waiting, self._gathered, self._gathered_rows = ordered(together, self._plan), [], 0
         return read_times(Columns(self._waiting), self._plan.time)
 
     def _take(self, until: int) -> pa.Table:

@@ -43,6 +43,13 @@ START_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.driver.memory": "4g",
+    # Nobody sees the web page, for which Spark keeps the plans and numbers of the last thousand
+    # executions: the heap of a live query would grow for half an hour.
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.ui.dagGraph.retainedRootRDDs": "100",
 }
 """Settings of sessions that Cepheid starts itself."""
 
