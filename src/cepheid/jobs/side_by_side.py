@@ -91,7 +91,9 @@ def _in_threads(
     try:
         for owned, tables in ranges:
             own = job.fresh()
+            # In the list before it starts: Ctrl-C may come at any time.
             running.append(_Running(partial(own.answer_owned, tables, schema, owned)))
+            running[-1].start()
             if len(running) > threads:
                 yield running[0].result()
                 running.popleft()
@@ -112,12 +114,18 @@ class _Running:
 
     def __init__(self, answer: Callable[[], pa.Table]) -> None:
         self._future: Future[pa.Table] = Future()
+        self._is_abandoned = False
         # Limits and what is noticed about events are those of the caller.
         inside = partial(copy_context().run, self._run, answer)
         self._thread = threading.Thread(target=inside, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def _run(self, answer: Callable[[], pa.Table]) -> None:
+        if self._is_abandoned:
+            return
         try:
             self._future.set_result(answer())
         except BaseException as error:  # The caller raises it.
@@ -129,7 +137,9 @@ class _Running:
 
     def abandon(self) -> None:
         """Let the thread end behind the kernel that it is in."""
-        if self._thread.is_alive() and self._thread.ident is not None:
+        self._is_abandoned = True
+        # A thread without a number has not begun, and will see that nobody waits for it.
+        if not self._future.done() and self._thread.ident is not None:
             stop = ctypes.py_object(SystemExit)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident), stop)
 

@@ -124,3 +124,26 @@ def test_ctrl_c_waits_for_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         cepheid.query(QUERY).run(events(list(range(100))))
     assert ended.wait(10)
+
+
+def test_ctrl_c_while_a_thread_starts_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, start = threading.Event(), threading.Thread.start
+
+    def endless(self: LocalTrends, *_: Any) -> None:
+        try:
+            while True:
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    def interrupted(self: threading.Thread) -> None:
+        start(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalTrends, "answer_owned", endless)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(threading.Thread, "start", interrupted)
+        cepheid.query(QUERY).run(events(list(range(100))))
+    time.sleep(0.05)
+    alive = [one for one in threading.enumerate() if "_run" in repr(getattr(one, "_target", ""))]
+    assert ended.wait(10) or not alive
