@@ -141,9 +141,10 @@ def test_ctrl_c_while_a_thread_starts_leaves_none(monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LocalTrends, "answer_owned", endless)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", interrupted)
-        cepheid.query(QUERY).run(events(list(range(100))))
+        with pytest.raises(KeyboardInterrupt):
+            cepheid.query(QUERY).run(events(list(range(100))))
     time.sleep(0.05)
     alive = [one for one in threading.enumerate() if "_run" in repr(getattr(one, "_target", ""))]
     assert ended.wait(10) or not alive
