@@ -253,7 +253,6 @@ def run_wide(
     G, D, chain, tree, least, room, sums, smallest, held, held_least, first, numbers, values
 ):
     """Aggregate all segments as ``prefix_wide.run_wide`` does, or decline."""
-    # Chains have so many matches that they decline anyway, and another order of additions.
-    if chain or not aggregate_all(G, D, first, numbers, values, plain_order=False):
+    if not aggregate_all(G, D, first, numbers, values, plain_order=False):
         return NotImplemented
     return None

@@ -3,9 +3,11 @@
 The trees are those of ``prefix.py``, but every number has its own power of two, so time and memory
 do not depend on the growth of the numbers of matches. In a block of 16 neighbours the
 mantissas come first and their powers, multiples of STEP, next: one update changes both with vector
-instructions, in about twice the time of plain doubles.
+instructions, in about twice the time of plain doubles. The blocks of all parts are neighbours, so
+that an event touches the same pages of memory for each of them.
 
-    tree[index, part, block]   16 mantissas and 16 powers, flat, 2 * ``room`` numbers a tree
+    tree[index, block, part]   16 mantissas and 16 powers, flat; ``stride`` is the numbers a place
+                               has, 2 for each part
     least[index, value, node]  the smallest values, as in ``prefix.py`` with min for +
 """
 
@@ -68,7 +70,7 @@ def _times(weight, count, power):
 
 
 @kernel(inline="code")
-def enter_wide(tree, at, starts, levels, place, m, k):
+def enter_wide(tree, at, stride, starts, levels, place, m, k):
     """Add m 2^k to the sums right of a place.
 
     Sums may exceed LIMIT: 2^100 of them still fit a double, and look-ups normalise them.
@@ -76,7 +78,7 @@ def enter_wide(tree, at, starts, levels, place, m, k):
     for level in range(levels):
         # Read from memory, or the compiler would unroll the loop instead of using vectors.
         width = np.uint64(starts[LEVELS_MAX if level + 1 < levels else LEVELS_MAX + 1])
-        base = np.uint64(at + 2 * (starts[level] + (place & ~LOW)))
+        base = np.uint64(at + stride * (starts[level] + (place & ~LOW)))
         above, right = base + np.uint64(FANOUT), np.uint64((place & LOW) * FANOUT)
         for j in range(width):
             is_right = RIGHT[right + j] > 0.0
@@ -91,10 +93,10 @@ def enter_wide(tree, at, starts, levels, place, m, k):
 
 
 @enter_wide.interpreted
-def _(tree, at, starts, levels, place, m, k):
+def _(tree, at, stride, starts, levels, place, m, k):
     for level in range(levels):
         width = starts[LEVELS_MAX if level + 1 < levels else LEVELS_MAX + 1]
-        base = at + 2 * (starts[level] + (place & ~LOW))
+        base = at + stride * (starts[level] + (place & ~LOW))
         # Numbers to the left keep what they have: nothing is added to them.
         first = (place & LOW) + 1
         place >>= SHIFT
@@ -115,16 +117,16 @@ def _(tree, at, starts, levels, place, m, k):
 
 
 @kernel(inline="code")
-def look_up_wide(tree, at, starts, levels, upto, m, k):
+def look_up_wide(tree, at, stride, starts, levels, upto, m, k):
     """Add the sum of all amounts at places below a bound to a number."""
     top, place = k, upto
     for level in range(levels):
-        node = at + 2 * (starts[level] + (place & ~LOW)) + (place & LOW)
+        node = at + stride * (starts[level] + (place & ~LOW)) + (place & LOW)
         top = max(top, tree[node + FANOUT])
         place >>= SHIFT
     total = m * _factor(k, top)
     for level in range(levels):
-        node = at + 2 * (starts[level] + (upto & ~LOW)) + (upto & LOW)
+        node = at + stride * (starts[level] + (upto & ~LOW)) + (upto & LOW)
         total += tree[node] * _factor(tree[node + FANOUT], top)
         upto >>= SHIFT
     return _settle(total, top)
@@ -151,7 +153,7 @@ def _look_up_least(tree, at, starts, levels, upto):
 @kernel(inline="source")
 def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
     """Sum one part of the matches that a row may follow."""
-    m, k = 0.0, NOTHING
+    m, k, stride = 0.0, NOTHING, 2 * parts
     for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
         if G.query_ptr[edge] == G.query_ptr[edge + 1]:
             source = G.source[edge]
@@ -161,11 +163,11 @@ def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
             if upto < 0:
                 continue
             index = G.query_index[n]
-            at = (index * parts + a) * 2 * room
+            at = index * stride * room + a * 2 * FANOUT
             if G.index_kind[index] == PREFIX:
-                m, k = look_up_wide(tree, at, starts, levels, upto, m, k)
+                m, k = look_up_wide(tree, at, stride, starts, levels, upto, m, k)
             else:
-                node = at + 2 * (upto & ~LOW) + (upto & LOW)
+                node = at + stride * (upto & ~LOW) + (upto & LOW)
                 m, k = plus(m, k, tree[node], tree[node + FANOUT])
     return m, k
 
@@ -194,6 +196,7 @@ def _gather_least(G, D, least, room, smallest, starts, levels, row, q, a, mins):
 def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, held, held_least):
     """Make a row visible to later rows and to the result."""
     states, parts, mins = G.variable.shape[0], sums.shape[1], smallest.shape[1]
+    stride = 2 * parts
     for a in range(parts):
         m, k = held[a, 0], held[a, 1]
         sums[q, a, 0], sums[q, a, 1] = plus(sums[q, a, 0], sums[q, a, 1], m, k)
@@ -212,11 +215,11 @@ def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, 
         prefix = G.index_kind[index] == PREFIX
         for a in range(parts):
             m, k = held[a, 0], held[a, 1]
-            at = (index * parts + a) * 2 * room
+            at = index * stride * room + a * 2 * FANOUT
             if prefix:
-                enter_wide(tree, at, starts, levels, place, m, k)
+                enter_wide(tree, at, stride, starts, levels, place, m, k)
             else:
-                node = at + 2 * (place & ~LOW) + (place & LOW)
+                node = at + stride * (place & ~LOW) + (place & LOW)
                 tree[node], tree[node + FANOUT] = plus(tree[node], tree[node + FANOUT], m, k)
         for a in range(mins):
             at = (index * mins + a) * room
@@ -277,65 +280,104 @@ def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, st
 
 
 @kernel(inline="code")
-def _ask_for(tree, starts, place, upto):
+def _ask_for(tree, stride, starts, place, upto):
     """Prefetch the two lowest blocks of a place, and numbers; higher blocks are always cached."""
-    leaf, block = 2 * (place & ~LOW), 2 * (starts[1] + (place >> SHIFT & ~LOW))
-    for n in range(0, 2 * FANOUT, 8):
+    leaf, block = stride * (place & ~LOW), stride * (starts[1] + (place >> SHIFT & ~LOW))
+    for n in range(0, stride * FANOUT, 8):
         prefetch(tree, leaf + n)
         prefetch(tree, block + n)
     if upto > 0:
         above = upto >> SHIFT
-        leaf = 2 * (upto & ~LOW) + (upto & LOW)
-        block = 2 * (starts[1] + (above & ~LOW)) + (above & LOW)
-        for n in range(0, 2 * FANOUT, FANOUT):
+        leaf = stride * (upto & ~LOW) + (upto & LOW)
+        block = stride * (starts[1] + (above & ~LOW)) + (above & LOW)
+        for n in range(0, stride * FANOUT, FANOUT):
             prefetch(tree, leaf + n)
             prefetch(tree, block + n)
 
 
-@kernel()
-def count_chain_wide(place, upto, order, tree, held, starts, begin, end):
-    """Count a segment where the pattern is one variable with Kleene plus, ``S+``.
+@kernel(inline="code")
+def _ask_for_least(tree, at, starts, place, upto):
+    """Prefetch the two lowest nodes of a place, and values."""
+    leaf, node = at + (place & ~LOW), at + starts[1] + (place >> SHIFT & ~LOW)
+    for n in range(0, FANOUT, 8):
+        prefetch(tree, leaf + n)
+        prefetch(tree, node + n)
+    if upto > 0:
+        prefetch(tree, at + upto)
+        prefetch(tree, at + starts[1] + (upto >> SHIFT))
 
-    It equals ``aggregate_wide`` without loops over states, edges and parts.
+
+@kernel(inline="source")
+def _chain_row(D, variable, tree, least, room, starts, levels, row, upto, held, held_least):
+    """Aggregate the matches that end with a row of a chain."""
+    count, power, stride = 0.0, NOTHING, 2 * held.shape[0]
+    for a in range(held.shape[0]):
+        m, k = 0.0, NOTHING
+        if upto > 0:
+            m, k = look_up_wide(tree, a * 2 * FANOUT, stride, starts, levels, upto, m, k)
+        if a == 0:
+            m, k = plus(m, k, 1.0, 0.0)
+            count, power = m, k
+        elif D.weight_of[variable, a] >= 0:
+            weight = D.weights[D.weight_of[variable, a], row]
+            if weight != 0.0:
+                mine, above = _times(weight, count, power)
+                m, k = plus(m, k, mine, above)
+        held[a, 0], held[a, 1] = m, k
+    for a in range(held_least.shape[0]):
+        value = NO_VALUE
+        if upto > 0:
+            value = _look_up_least(least, a * room, starts, levels, upto)
+        if D.value_of[variable, a] >= 0:
+            value = min(value, D.values[D.value_of[variable, a], row])
+        held_least[a] = value
+
+
+@kernel()
+def aggregate_chain(
+    D, variable, tree, least, room, sums, smallest, held, held_least, starts, begin, end
+):
+    """Aggregate a segment where the pattern is one variable with Kleene plus, ``S+``.
+
+    It equals ``aggregate_wide`` without loops over states and edges, and asks for memory ahead.
     """
     levels = set_levels(end - begin, starts)
-    total, top = 0.0, NOTHING
+    parts, mins = sums.shape[0], smallest.shape[0]
+    place, upto, order = D.place[0], D.upto[0], D.order
     i, rounds = begin, 0
     while i < end:
         rounds = let_signals_in(rounds)
         if i + AHEAD < end:
-            _ask_for(tree, starts, place[i + AHEAD], upto[i + AHEAD])
-        if i + 1 == end or order[i + 1] != order[i]:
-            m, k = 1.0, 0.0
-            if upto[i] > 0:
-                m, k = look_up_wide(tree, 0, starts, levels, upto[i], m, k)
-            total, top = plus(total, top, m, k)
-            if place[i] >= 0:
-                enter_wide(tree, 0, starts, levels, place[i], m, k)
-            i += 1
-            continue
+            _ask_for(tree, 2 * parts, starts, place[i + AHEAD], upto[i + AHEAD])
+            for a in range(mins):
+                _ask_for_least(least, a * room, starts, place[i + AHEAD], upto[i + AHEAD])
         j = i
         while j < end and order[j] == order[i]:
-            m, k = 1.0, 0.0
-            if upto[j] > 0:
-                m, k = look_up_wide(tree, 0, starts, levels, upto[j], m, k)
-            held[j - i, 0, 0, 0], held[j - i, 0, 0, 1] = m, k
-            total, top = plus(total, top, m, k)
+            mine, mine_least = held[j - i, 0], held_least[j - i, 0]
+            _chain_row(D, variable, tree, least, room, starts, levels, j, upto[j], mine, mine_least)
+            for a in range(parts):
+                sums[a, 0], sums[a, 1] = plus(sums[a, 0], sums[a, 1], mine[a, 0], mine[a, 1])
+            for a in range(mins):
+                smallest[a] = min(smallest[a], mine_least[a])
             j += 1
         for row in range(i, j):
-            if place[row] >= 0:
-                m, k = held[row - i, 0, 0, 0], held[row - i, 0, 0, 1]
-                enter_wide(tree, 0, starts, levels, place[row], m, k)
+            if place[row] < 0:
+                continue
+            for a in range(parts):
+                m, k = held[row - i, 0, a, 0], held[row - i, 0, a, 1]
+                enter_wide(tree, a * 2 * FANOUT, 2 * parts, starts, levels, place[row], m, k)
+            for a in range(mins):
+                value = held_least[row - i, 0, a]
+                _enter_least(least, a * room, starts, levels, place[row], value)
         i = j
-    return total, top
 
 
 @kernel()
-def _clear(tree, count, room, used):
+def _clear(tree, indexes, stride, room, used):
     """Empty the used blocks of every tree."""
-    for n in range(count):
-        at = 2 * n * room
-        for base in range(at, at + 2 * used, 2 * FANOUT):
+    for n in range(indexes):
+        at = stride * n * room
+        for base in range(at, at + stride * used, 2 * FANOUT):
             tree[base : base + FANOUT] = 0.0
             tree[base + FANOUT : base + 2 * FANOUT] = NOTHING
 
@@ -355,16 +397,17 @@ def run_wide(
         let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         used = room_of(end - begin)
-        _clear(tree, indexes * parts, room, used)
+        _clear(tree, indexes, 2 * parts, room, used)
         for n in range(indexes * mins):
             least[n * room : n * room + used] = NO_VALUE
         sums[:, :, 0] = 0.0
         sums[:, :, 1] = NOTHING
         smallest[:] = NO_VALUE
         if chain:
-            sums[states, 0, 0], sums[states, 0, 1] = count_chain_wide(
-                D.place[0], D.upto[0], D.order, tree, held, starts, begin, end
-            )
+            aggregate_chain(
+                D, G.variable[0], tree, least, room, sums[states], smallest[states], held,
+                held_least, starts, begin, end,
+            )  # fmt: skip
         else:
             aggregate_wide(
                 G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end

@@ -252,7 +252,7 @@ class PrefixEvaluation:
         room = kernel.room_of(self._segments.longest)
         parts, mins = numbers.shape[1], values.shape[1]
         wide.run_wide(
-            self._tables, self._data, self._chain and parts == 1 and mins == 0,
+            self._tables, self._data, self._chain,
             np.zeros(indexes * parts * 2 * room), np.zeros(indexes * mins * room, np.int64), room,
             np.zeros((states + 1, parts, 2)), np.zeros((states + 1, mins), np.int64),
             np.zeros((self._widest, states, parts, 2)),
