@@ -32,6 +32,7 @@ RANDOM = {
     "matches": ["tests/engine/test_enumerate.py", "tests/engine/test_pushed_predicates.py"],
     "chosen matches": ["tests/engine/test_skip.py"],
     "workloads": ["tests/engine/test_workload.py"],
+    "pipelines": ["tests/pipeline", "-m", "not spark and not slow"],
     "row patterns": ["tests/row_pattern"],
     "situations": ["tests/situations", "-m", "not spark and not slow"],
     "SELECT": ["tests/select", "-m", "not spark and not slow"],
