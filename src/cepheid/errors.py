@@ -218,6 +218,8 @@ def suggest_names(wanted: str, known: Iterable[str], *, owner: str = "known name
     names = sorted(set(known))
     folded = {name.lower(): name for name in names}
     near = difflib.get_close_matches(wanted.lower(), folded, n=1, cutoff=0.6)
+    # A shorter word for the same: `temp` for `temperature`.
+    near = near or [one for one in folded if len(one) > 2 and wanted.lower().startswith(one)]
     parts = [f"did you mean `{folded[near[0]]}`?"] if near else []
     if names and len(names) <= NAMES_LISTED_MAX:
         parts.append(f"{owner} has: {', '.join(names)}")

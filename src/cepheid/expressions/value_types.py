@@ -5,8 +5,11 @@ Without a schema attributes are UNKNOWN, which fits everywhere: those checks wai
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Protocol
 
 from cepheid.errors import Span
@@ -170,6 +173,7 @@ class Typing:
             f"`{format_expression(left)}` is of kind {a.value} and cannot be compared with "
             f"`{format_expression(right)}` of kind {b.value}",
             whole.span,
+            _help_compared(a, right) or _help_compared(b, left),
         )
 
     def _check_time_text(self, literal: tree.Literal) -> None:
@@ -249,6 +253,28 @@ def _literal_kind(value: bool | float | str | None) -> ValueKind:  # noqa: FBT00
     if value is None:
         return _UNKNOWN
     return {bool: _B, int: _I, float: _D, str: _T}[type(value)]
+
+
+def _help_compared(kind: ValueKind, other: tree.Expression) -> str:
+    """Return how to write a constant for values of a kind, or an empty text."""
+    if isinstance(other, tree.Duration) and kind is _I:
+        seconds, rest = divmod(other.microseconds, 1_000_000)
+        length = f"{other.microseconds} in microseconds" if rest else f"{seconds} in seconds"
+        return f"write a whole number of the times' unit: {length}"
+    if not isinstance(other, tree.Literal):
+        return ""
+    if kind is _T and type(other.value) in (int, float, Decimal):
+        return f"write the text in quotes: '{format_expression(other)}'"
+    if kind not in NUMERIC or not _is_text(other):
+        return ""
+    text = str(other.value).strip()
+    if re.fullmatch(r"-?\d+(?:\.\d+)?", text):
+        return f"write the number without quotes: {text}"
+    with contextlib.suppress(ValueError):
+        at = dt.datetime.fromisoformat(text)
+        since = (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp()
+        return f"write a number of the times' unit since 1970: {since:.12g} in seconds"
+    return ""
 
 
 def _is_text(literal: tree.Literal) -> bool:

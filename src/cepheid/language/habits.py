@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 
+from cepheid.expressions.format import KEYWORDS
+
 MARKS = {
-    "->": "for one event after the other write `SEQ(A, B)`",
-    "=>": "for one event after the other write `SEQ(A, B)`",
+    "->": "for one event after the other write `SEQ({0})`",
+    "=>": "for one event after the other write `SEQ({0})`",
     "&&": "write `AND`",
     "&": "write `AND`",
     "||": "write `OR`, or `CONCAT(a, b)` for two texts",
@@ -35,6 +37,15 @@ SEMANTICS = {
 }
 """The names of the three semantics in other systems."""
 
+_CLAUSE = re.compile(
+    r"\b(?:return|pattern|semantics|where|group|having|within|emit|ties|numbers|limit|select|from)\b",
+    re.IGNORECASE,
+)
+COMMAS = "separate the parts of `SEQ` with commas: `SEQ(A, NOT B, C)`"
+IN_SEQUENCE = "put events that follow each other into SEQ: `SEQ(A+, B)`"
+_WINDOWS = frozenset(
+    ["WITHIN", "WINDOW", "EVERY", "TUMBLE", "TUMBLING", "HOP", "HOPPING", "SLIDING"]
+)
 ONE_RESULT_EACH = "and `GROUP-BY {0}` for a result row of each"
 
 
@@ -50,7 +61,34 @@ def mark_start(text: str, start: int) -> int:
 
 def other_mark(text: str, start: int) -> str:
     """Return a help for a mark of another language at a place, or an empty text."""
-    return MARKS.get(mark_at(text, start), "")
+    mark = mark_at(text, start)
+    in_pattern = clause_at(text, start) == "PATTERN"
+    if mark == "~" and in_pattern:
+        return "write `NOT`: `SEQ(A, NOT B, C)`"
+    return MARKS.get(mark, "").format(_steps(text, start) if in_pattern else "A, B")
+
+
+def clause_at(text: str, start: int) -> str:
+    """Return the word that begins the clause of a place in a text, or an empty text.
+
+    Examples
+    --------
+    >>> clause_at("RETURN COUNT(*) PATTERN A", 25)
+    'PATTERN'
+    """
+    words = _CLAUSE.findall(text[:start])
+    return words[-1].upper() if words else ""
+
+
+def _steps(text: str, start: int) -> str:
+    """Return the parts of a pattern that arrows join, as the parts of a SEQ."""
+    begin = max(found.end() for found in _CLAUSE.finditer(text[:start]))
+    end = _CLAUSE.search(text, begin)
+    parts = re.split(r"[-=]>", text[begin : end.start() if end else len(text)])
+    plain = [" ".join(part.split()).rstrip("; ") for part in parts]
+    # Anything but types, variables and repetitions has more to it than an arrow.
+    simple = all(re.fullmatch(r"\w+(?: \w+)?[+*?]?", part) for part in plain)
+    return ", ".join(plain) if simple else "A, B"
 
 
 def _mark(text: str, start: int) -> tuple[int, str]:
@@ -94,3 +132,46 @@ def other_words(before: list[str], rest: str) -> str:
     if last in ("WITHIN", "SLIDE") and quoted:
         return f"write it without quotes: `{last} {quoted.group(1)}`"
     return ""
+
+
+def other_shapes(text: str, start: int) -> list[str]:
+    """Return helps for a mark that other languages have at a place, by the clause around it."""
+    clause, here = clause_at(text, start), text[start : start + 1]
+    word = re.match(r"\w*", text[start:])
+    if word and word.group().upper() in _WINDOWS:
+        first = _CLAUSE.search(text)
+        selects = first is not None and first.group().upper() == "SELECT"
+        return [f"write `{'WINDOW' if selects else 'WITHIN'} 10 minutes SLIDE 1 minute`"]
+    variable = re.search(r"(\w+)$", text[:start])
+    if clause == "WHERE" and here == ",":
+        return ["join two conditions with AND"]
+    if clause == "WHERE" and here == "[" and variable:
+        name = variable.group()
+        return [f"write `FIRST({name})`, `LAST({name})`, `PREV({name})` or `NEXT({name})`"]
+    if clause != "PATTERN":
+        return []
+    if here == ",":
+        return [IN_SEQUENCE]
+    if here == ";":
+        return [COMMAS]
+    quoted = re.match(r"'([^'\n]+)'|\"([^\"\n]+)\"", text[start:])
+    if quoted:
+        name = quoted.group(1) or quoted.group(2)
+        plain = f"`{name}`" if re.fullmatch(r"[^\W\d]\w*", name) else f"`` `{name}` ``"
+        return [f"write a type without quotes: {plain}"]
+    return _repeated(text, start)
+
+
+def _repeated(text: str, start: int) -> list[str]:
+    """Return helps for a name after the mark of a repetition: a variable, or the next event."""
+    found = re.search(
+        r"(?:[(,]|pattern)\s*(\w+)([+*?]|\{[\d,]*\})\s*$", text[:start], re.IGNORECASE
+    )
+    name = re.match(r"[^\W\d]\w*", text[start:])
+    if not found or not name or name.group().upper() in KEYWORDS:
+        return []
+    kind, mark = found.groups()
+    return [
+        f"a variable stands before the `{mark}`: `{kind} {name.group()}{mark}`",
+        f"put events that follow each other into SEQ: `SEQ({kind}{mark}, {name.group()})`",
+    ]

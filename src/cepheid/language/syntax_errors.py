@@ -6,7 +6,15 @@ import re
 
 from cepheid.errors import Diagnostic, Span, suggest_names
 from cepheid.expressions.format import KEYWORDS
-from cepheid.language.habits import mark_at, mark_start, other_mark, other_words
+from cepheid.language.habits import (
+    COMMAS,
+    IN_SEQUENCE,
+    mark_at,
+    mark_start,
+    other_mark,
+    other_shapes,
+    other_words,
+)
 from cepheid.language.lalr import END, Token, UnexpectedTokenError
 from cepheid.language.lexer import PUNCTUATION, is_select, words_before
 
@@ -53,7 +61,6 @@ _GROUPS = {
 EXPECTED_SHOWN_MAX = 4
 NO_UNIT = "say what is counted: `10 minutes`, `10 EVENTS`"
 NO_ORDER = "no clause orders the results: remove `ORDER BY`, and order them where you read them"
-IN_SEQUENCE = "put events that follow each other into SEQ: `SEQ(A+, B)`"
 
 BEGINNING = (
     "a query begins with `RETURN COUNT(*) PATTERN SEQ(A, B)`, `SELECT * FROM events`, or `DEFINE`"
@@ -196,15 +203,16 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
     phrase = phrase or other_words(before, text[start:]) or other_mark(text, start)
     if phrase:
         return [phrase]
-    if token.type == "PATTERN" and is_select(text):
+    if "PATTERN" in (token.type, *map(str.upper, before[-1:])) and is_select(text):
         return ["`SELECT` reads single events: a query with a pattern begins with `RETURN`"]
     if before[-1:] == [";"]:
         return [
             "a text is one query: run others on their own or as a workload; if the next one reads "
             "the rows of this one, begin it with `CREATE STREAM name AS`"
         ]
-    if token.type == "COMMA" and re.search(r"\bpattern\b[^()]*$", text[:start], re.IGNORECASE):
-        return [IN_SEQUENCE]
+    shapes = other_shapes(text, start)
+    if shapes:
+        return shapes
     if token.type == "NAME" and text[start : start + 1] != "`":
         clauses = accepted & set(CLAUSES)
         keywords = {CLAUSES.get(k, k) for k in (accepted & KEYWORDS) | clauses}
@@ -215,7 +223,7 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
         if "AND" in accepted and "COMPARE" in accepted:
             return ["join two conditions with AND"]
     if {"COMMA", "RPAR"} <= accepted and token.type in {"NAME", "NOT", "SEQ"}:
-        helps.append("separate the parts of `SEQ` with commas: `SEQ(A, NOT B, C)`")
+        helps.append(COMMAS)
     elif "COMMA" not in accepted and token.type == "NAME" and "QMARK" in accepted:
         helps.append(IN_SEQUENCE)
     if accepted == {"UNIT", "EVENTS"}:

@@ -296,11 +296,13 @@ def _report_bare(word: tree.Word, scope: Scope) -> None:
         message = f"`{word.text}` is a variable, but a condition needs one of its attributes"
         scope.findings.add("E208", message, word.span, f"write `{word.text}.attribute`")
         return
-    positive = [v.name for v in scope.variables.values() if v.positive]
-    scope.findings.add(
-        "E208",
-        f"`{word.text}` has no variable",
-        word.span,
-        f"write `{positive[0]}.{word.text}` for the attribute" if positive else "",
-        f"write {format_literal(word.text)} for the text",
-    )
+    schema = scope.source.schema
+    helps = []
+    if schema is None or schema.kind(word.text) is not None:
+        positive = [v.name for v in scope.variables.values() if v.positive]
+        helps += [f"write `{name}.{word.text}` for the attribute" for name in positive[:1]]
+    if schema is None or schema.kind(word.text) is None:
+        helps.append(f"write {format_literal(word.text)} for the text")
+    if schema is not None and schema.kind(word.text) is None:
+        helps.append(suggest_names(word.text, schema.names, owner="the stream"))
+    scope.findings.add("E208", f"`{word.text}` has no variable", word.span, *helps)
