@@ -104,6 +104,7 @@ def run_cell(spark: str, python: str, path: str) -> Cell:
     left_out = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV", "SPARK_HOME")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     environment |= {"PYTHONPATH": str(ROOT), "CEPHEID_KERNELS": "interpret"}
+    environment["CEPHEID_CACHE"] = str(BUILD / f"kernels-python{python}")
     passed = {}
     for kind in KINDS:
         log = BUILD / f"spark{spark}-python{python}-{kind}.log"
