@@ -18,6 +18,7 @@ from cepheid.errors import DataError
 from cepheid.interfaces import chart_file, console
 from cepheid.interfaces.chart_file import MATCHES_MAX, Drawing, chart_of
 from cepheid.interfaces.progress import Reading
+from cepheid.interfaces.shown_times import ShownTimes
 
 EVENTS = pa.table(
     {
@@ -157,3 +158,26 @@ def test_a_pipe_sees_no_progress(tmp_path: Path) -> None:
     done = run("run", "-q", WINDOWS, "--input", tmp_path / "e.parquet")
     assert done.stderr == ""
     assert "reading" not in done.stdout
+
+
+def test_whole_numbers_that_are_dates_are_drawn_as_dates() -> None:
+    seconds = [1_760_000_000 + 60 * n for n in range(40)]
+    events = EVENTS.drop_columns(["ts"]).append_column("at", pa.array(seconds))
+    shown = ShownTimes("at", "s")
+    for text in (WINDOWS_SLIDING, "RETURN MATCHES PATTERN SEQ(A, B) WHERE [k] WITHIN 5 minutes"):
+        found = cepheid.query(text, time="at", time_unit="s").run(events)
+        spec, _ = chart_of(shown.of(found), shown.time)
+        first = spec["data"]["values"][0]
+        assert first.get("window", first.get("time")).startswith("2025-10-09T0")
+
+
+def test_counters_are_drawn_as_numbers() -> None:
+    events = EVENTS.drop_columns(["ts"]).append_column("at", pa.array(range(40)))
+    windows = f"{WINDOWS} WITHIN 10 us SLIDE 5 us"
+    found = cepheid.query(windows, time="at").run(events)
+    spec, _ = chart_of(ShownTimes("at", "us").of(found), "at")
+    # Ends of windows are no results.
+    assert [part["encoding"]["y"]["title"] for part in spec["vconcat"]] == ["count", "sum_A_n"]
+    listed = cepheid.query("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 3 us", time="at").run(events)
+    spec, _ = chart_of(ShownTimes("at", "us").of(listed), "at")
+    assert [row["time"] for row in spec["data"]["values"][:2]] == [0, 1]

@@ -20,6 +20,7 @@ import pyarrow as pa
 from cepheid.errors import DataError, Diagnostic
 from cepheid.interfaces.chart import LOGARITHMIC_FROM
 from cepheid.interfaces.cli_input import WrongUseError, name_of
+from cepheid.interfaces.shown_times import MICROSECONDS, WINDOW, ShownTimes
 
 ENDINGS = (".png", ".svg", ".html")
 MATCHES_MAX = 40
@@ -57,8 +58,9 @@ def check_chart(path: Path | None) -> None:
 class Drawing:
     """Collects the rows of a result that fit a chart, and draws them at the end."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, times: ShownTimes = MICROSECONDS) -> None:
         self._path = path
+        self._times = times
         self._tables: list[pa.Table] = []
         self._rows = 0
 
@@ -79,15 +81,22 @@ class Drawing:
         if self._path is None:
             return ""
         table = pa.concat_tables(self._tables) if self._tables else pa.table({})
-        spec, note = chart_of(table)
+        spec, note = chart_of(self._times.of(table), self._times.time)
         if not note and self._rows > POINTS_MAX:
             note = f"the chart has the first {POINTS_MAX:,} of {self._rows:,} rows"
         _write(self._path, _drawn(spec, self._path.suffix.lower()))
         return note
 
 
-def chart_of(table: pa.Table) -> tuple[Spec, str]:
+def chart_of(table: pa.Table, time: str = "ts") -> tuple[Spec, str]:
     """Choose a chart for a result; return its specification, and what it leaves out.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    time
+        The time column of the events.
 
     Raises
     ------
@@ -96,10 +105,11 @@ def chart_of(table: pa.Table) -> tuple[Spec, str]:
     """
     names = table.column_names
     if "events" in names and pa.types.is_list(table.schema.field("events").type):
-        return _matches(table)
+        return _matches(table, time)
     if {"situation", "ts", "te"} <= set(names):
         return _situations(table)
-    numbers = [f.name for f in table.schema if _is_number(f) and f.name != "match_id"]
+    left_out = ("match_id", *WINDOW)
+    numbers = [f.name for f in table.schema if _is_number(f) and f.name not in left_out]
     if not len(table) or not numbers:
         message = "there is nothing to draw: the result has no rows"
         if len(table):
@@ -122,7 +132,7 @@ def _is_number(field: pa.Field[Any]) -> bool:
 
 
 def _groups(table: pa.Table, numbers: list[str]) -> list[str]:
-    left_out = {*numbers, "window_start", "window_end"}
+    left_out = {*numbers, *WINDOW}
     return [name for name in table.column_names if name not in left_out]
 
 
@@ -183,15 +193,15 @@ def _bars(table: pa.Table, numbers: list[str]) -> Spec:
     return _spec(rows, vconcat=parts)
 
 
-def _matches(table: pa.Table) -> tuple[Spec, str]:
+def _matches(table: pa.Table, time: str) -> tuple[Spec, str]:
     """Draw the events of every match on a line of its own."""
     rows = []
     for place, row in enumerate(table.slice(0, MATCHES_MAX).to_pylist(), 1):
         for event in row["events"]:
             times = [v for k, v in event.items() if k != "variable" and _is_time(v)]
-            time = event.get("ts", times[0] if times else None)
+            at = event.get(time, times[0] if times else None)
             label = row.get("match_id", place)
-            rows.append({"match": label, "time": _time(time), "variable": event["variable"]})
+            rows.append({"match": label, "time": _time(at), "variable": event["variable"]})
     stamps = [row["time"] for row in rows if isinstance(row["time"], str)]
     x = {"field": "time", "title": "time"} | (_dates(stamps) if stamps else _QUANTITATIVE)
     y = {"field": "match", "type": "ordinal", "title": "match"}
@@ -237,7 +247,11 @@ def _situations(table: pa.Table) -> tuple[Spec, str]:
 
 _CLOCK = "%H:%M"
 _TEMPORAL: Spec = {"type": "temporal", "scale": {"type": "utc"}}
-_QUANTITATIVE: Spec = {"type": "quantitative", "scale": {"zero": False}}
+_QUANTITATIVE: Spec = {
+    "type": "quantitative",
+    "scale": {"zero": False},
+    "axis": {"tickCount": 6},  # Numbers of times are long.
+}
 
 
 def _axis(table: pa.Table, name: str) -> Spec:

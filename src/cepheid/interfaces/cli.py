@@ -71,16 +71,8 @@ app = Commands(
     epilog=EXIT_CODES,
 )
 app.add_group(store_app, name="store")
-app.command()(explain)
-app.command()(stream)
-app.command()(why)
-app.command()(backtest)
-app.command()(warm)
-app.command()(doctor)
-app.command()(stream)
 
 
-@app.command()
 def check(
     files: Annotated[
         list[str] | None, Argument(help="Query files, or - for standard input.")
@@ -138,7 +130,6 @@ def check(
         raise SystemExit(code)
 
 
-@app.command()
 def run(
     inputs: InputsOption,
     file: QueryArgument = None,
@@ -182,7 +173,6 @@ def run(
         run_text_over(query_text, name, given, asked)
 
 
-@app.command()
 def fmt(
     file: FileArgument,
     write: Annotated[bool, Option("--write", help="Change the file.")] = False,
@@ -234,7 +224,6 @@ def _replace_file(path: Path, text: str) -> None:
         raise WrongUseError(message) from None
 
 
-@app.command()
 def demo(
     page: Annotated[Path, Option(help="Where the page with the pictures goes.")] = Path(
         "demo.html"
@@ -245,6 +234,11 @@ def demo(
     from cepheid.interfaces.demo import tell_story
 
     tell_story(page)
+
+
+# The order in which help lists them: what people need first.
+for command in (demo, run, check, why, explain, fmt, stream, backtest, doctor, warm):
+    app.command()(command)
 
 
 def _print_version(wanted: bool) -> None:

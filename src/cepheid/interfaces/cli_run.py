@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cepheid.interfaces.chart_file import Drawing
+    from cepheid.interfaces.shown_times import ShownTimes
 
 
 class Asked(NamedTuple):
@@ -28,6 +29,14 @@ class Asked(NamedTuple):
     time_unit: str
     time_format: str | None
     chart: Path | None = None
+
+    @property
+    def shown(self) -> ShownTimes:
+        """How times that are whole numbers are shown."""
+        # Arrow takes longer to load than checking a query takes.
+        from cepheid.interfaces.shown_times import ShownTimes
+
+        return ShownTimes(self.time, self.time_unit)
 
     @property
     def columns(self) -> EventColumns:
@@ -58,7 +67,7 @@ def run_rules_over(rules: Path, inputs: list[str], asked: Asked) -> None:
     result = run_fitting(
         ready, lambda fit: run_rules(fit, files, asked.master, engine=asked.engine), refusals
     )
-    write_result(result, asked.kind, asked.output)
+    write_result(result, asked.kind, asked.output, asked.shown)
     _draw(result, asked)
     refusals.finish()
 
@@ -102,7 +111,7 @@ def _write(result: pa.Table, asked: Asked) -> None:
     """Write a result, draw its chart, and say how to learn why it is empty."""
     from cepheid.interfaces.run_command import offer_why, write_result
 
-    write_result(result, asked.kind, asked.output)
+    write_result(result, asked.kind, asked.output, asked.shown)
     offer_why(len(result))
     _draw(result, asked)
 
@@ -117,7 +126,7 @@ def _draw(result: pa.Table, asked: Asked) -> None:
 def _drawing(asked: Asked) -> Drawing:
     from cepheid.interfaces.chart_file import Drawing
 
-    return Drawing(asked.chart)
+    return Drawing(asked.chart, asked.shown)
 
 
 def _finish(drawing: Drawing) -> None:

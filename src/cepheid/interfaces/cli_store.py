@@ -191,6 +191,7 @@ def query(
     """
     from cepheid.api import query as compile_query
     from cepheid.interfaces.run_command import write_result
+    from cepheid.interfaces.shown_times import ShownTimes
 
     kind = result_kind(format_, output)
     if explain:
@@ -215,7 +216,7 @@ def query(
     if explain:
         say(found)
     else:
-        write_result(found, kind, output)
+        write_result(found, kind, output, ShownTimes(opened.time, "us"))
 
 
 def _is_sql(text: str) -> bool:

@@ -29,6 +29,7 @@ from cepheid.interfaces.console import (
     working,
 )
 from cepheid.interfaces.progress import Reading
+from cepheid.interfaces.shown_times import MICROSECONDS, ShownTimes
 from cepheid.runtimes.files import list_files, run_files
 from cepheid.runtimes.notices import look_at
 from cepheid.workloads import Workload
@@ -178,7 +179,7 @@ def write_matches_with_spark(
                 tables = drawing.watch(spark_parts.tables_of(frame, Path(folder) / "matches"))
                 _write_all(spark_parts.schema_of(frame), tables, kind, output)
             return
-    _print_matches(table, is_limited=compiled.plan.limit is not None)
+    _print_matches(table, compiled)
 
 
 def write_matches(
@@ -191,13 +192,14 @@ def write_matches(
             _write_all(schema, tables, kind, output)
             return
         first = [schema.empty_table(), *_until(tables, ROWS_SHOWN_MAX + 1)]
-    _print_matches(pa.concat_tables(first), is_limited=compiled.plan.limit is not None)
+    _print_matches(pa.concat_tables(first), compiled)
 
 
-def _print_matches(table: pa.Table, *, is_limited: bool) -> None:
-    print_table(table.slice(0, ROWS_SHOWN_MAX))
+def _print_matches(table: pa.Table, compiled: CompiledQuery) -> None:
+    times = ShownTimes(compiled.source.time, compiled.source.time_unit)
+    print_table(table.slice(0, ROWS_SHOWN_MAX), times)
     offer_why(len(table))
-    if len(table) > ROWS_SHOWN_MAX and not is_limited:
+    if len(table) > ROWS_SHOWN_MAX and compiled.plan.limit is None:
         note = "the first matches only: add LIMIT, or write all to a file with --output"
         show(note)
 
@@ -284,18 +286,20 @@ def _with_texts(table: pa.Table) -> pa.Table:
     return table
 
 
-def print_table(table: pa.Table) -> None:
+def print_table(table: pa.Table, times: ShownTimes) -> None:
     """Print the first rows of a table, and how many there are."""
     # Rich takes longer to load than a small query, and files do not need it.
     from cepheid.interfaces import tables
 
-    tables.print_table(table)
+    tables.print_table(times.of(table))
 
 
-def write_result(table: pa.Table, kind: str, output: Path | None) -> None:
+def write_result(
+    table: pa.Table, kind: str, output: Path | None, times: ShownTimes = MICROSECONDS
+) -> None:
     """Write a result to a file atomically, or to standard output."""
     if output is None and kind == "table":
-        print_table(table)
+        print_table(table, times)
         return
     data = _encode(table, kind)
     if output is None:

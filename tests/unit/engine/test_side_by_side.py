@@ -120,9 +120,12 @@ def test_ctrl_c_waits_for_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(LocalTrends, "answer_owned", endless)
+    # A shell lets what it starts in the background ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=press, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         cepheid.query(QUERY).run(events(list(range(100))))
+    signal.signal(signal.SIGINT, before)
     assert ended.wait(10)
 
 
