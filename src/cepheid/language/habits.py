@@ -84,8 +84,10 @@ def _steps(text: str, start: int) -> str:
     """Return the parts of a pattern that arrows join, as the parts of a SEQ."""
     begin = max(found.end() for found in _CLAUSE.finditer(text[:start]))
     end = _CLAUSE.search(text, begin)
-    parts = re.split(r"[-=]>", text[begin : end.start() if end else len(text)])
-    plain = [" ".join(part.split()).rstrip("; ") for part in parts]
+    pattern = text[begin : end.start() if end else len(text)].strip("; \t\n")
+    within = re.fullmatch(r"(?:seq)?\s*\((.*)\)", pattern, re.IGNORECASE | re.DOTALL)
+    parts = re.split(r"[-=]>|,", within.group(1) if within else pattern)
+    plain = [" ".join(part.split()) for part in parts]
     # Anything but types, variables and repetitions has more to it than an arrow.
     simple = all(re.fullmatch(r"\w+(?: \w+)?[+*?]?", part) for part in plain)
     return ", ".join(plain) if simple else "A, B"
