@@ -166,8 +166,62 @@ def test_the_command_line_reads_text_times_and_offers_a_format(tmp_path: Path) -
     named = run(*options, "--format", "csv", "--time-format", "%d/%m/%Y %H:%M")
     assert named.stdout.splitlines()[1:] == ["1"], named.stderr
     wrong = run(*options, "--time-format", "%H:%M")
-    assert wrong.stderr == "cepheid: --time-format `%H:%M` names no year\n"
+    assert wrong.stderr.startswith("cepheid: --time-format `%H:%M` names no year: add %Y")
     assert wrong.returncode == 2
     store = tmp_path / "store"
     added = run("store", "append", store, tmp_path / "e.csv", "--time-format", "%d/%m/%Y %H:%M")
     assert added.stdout.startswith("2 events appended"), added.stderr
+
+
+def test_a_query_and_its_file_are_told_apart(clicks: Path) -> None:
+    done = run("run", FUNNEL, "--input", clicks, "--type", "event_type")
+    assert done.stderr == f"cepheid: a query that is no file needs -q: -q '{FUNNEL}'\n"
+    done = run("run", "-q", "funnel.cq", "--input", clicks)
+    told = "-q takes the text of a query: name the file without it, as funnel.cq"
+    assert done.stderr == f"cepheid: {told}\n"
+    assert done.returncode == 2
+    done = run("run", "--input", clicks, stdin=FUNNEL)
+    assert "name a query file (- is standard input)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "told"),
+    [
+        ("a.csv", ";", "separated by `;`, not commas"),
+        ("a.csv", "\t", "separated by tabs, not commas"),
+        ("a.tsv", ",", "separated by commas, not tabs"),
+    ],
+)
+def test_another_separator_is_told(tmp_path: Path, name: str, mark: str, told: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"ts{mark}type\n1{mark}A\n", encoding="utf-8")
+    with pytest.raises(cepheid.DataError, match=told):
+        cepheid.query("RETURN COUNT(*) PATTERN A").run(str(path))
+    done = run("check", "-q", "RETURN COUNT(*) PATTERN A", "--schema", path)
+    assert told in done.stderr
+
+
+def test_a_format_of_another_language_is_told(clicks: Path) -> None:
+    options = ("--input", clicks, "--time-format", "dd/MM/yyyy HH:mm")
+    done = run("run", "-q", FUNNEL, *options)
+    told = "--time-format `dd/MM/yyyy HH:mm` names no year: add %Y, as in '%Y-%m-%d %H:%M:%S'"
+    assert done.stderr == f"cepheid: {told}\n"
+
+
+def test_a_folder_that_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(type(tmp_path), "rglob", refused)
+    with pytest.raises(cepheid.DataError, match=r"E501.*Permission denied"):
+        cepheid.query("RETURN COUNT(*) PATTERN A").run(str(tmp_path))
+
+
+def test_a_live_query_may_be_text(tmp_path: Path) -> None:
+    places = ("--source", tmp_path, "--sink", "-", "--checkpoint", tmp_path / "state")
+    done = run("stream", "-q", "RETURN COUNT(*) PATTERN A -> B", *places)
+    assert done.returncode == 1
+    assert "--> query:1:27" in done.stderr
+    assert "write `SEQ(A, B)`" in done.stderr

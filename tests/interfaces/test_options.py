@@ -83,6 +83,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("explain", "query.cq", "--time-unit", "nonsense"),
     ("explain", "query.cq", "--time-format", "nonsense"),
     ("fmt", "query.cq", "--write", "--check"),
+    (*STREAM, "--query", "RETURN COUNT(*) PATTERN A"),
     (*STREAM, "--format", "nonsense"),
     (*STREAM, "--buckets", "0"),
     (*STREAM, "--bad", "nonsense"),

@@ -49,10 +49,16 @@ def find_files(pattern: str) -> list[Path]:
         E501 if there are none.
     """
     path = Path(pattern)
-    if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and p.name[0] not in "._")
-    else:
-        found = [path] if path.is_file() else sorted(map(Path, glob.glob(pattern, recursive=True)))  # noqa: PTH207
+    try:
+        if path.is_dir():
+            found = sorted(p for p in path.rglob("*") if p.is_file() and p.name[0] not in "._")
+        elif path.is_file():
+            found = [path]
+        else:
+            found = sorted(map(Path, glob.glob(pattern, recursive=True)))  # noqa: PTH207
+    except OSError as error:
+        message = f"could not look for files in `{pattern}`: {error}"
+        raise DataError([Diagnostic("E501", message)]) from error
     if not found:
         message = f"no file matches `{pattern}`"
         helps = ("name a file, a folder, or a pattern: 'events/*.parquet'",)
@@ -78,6 +84,20 @@ def content_of(name: str) -> str:
 def csv_options(content: str) -> csv.ParseOptions:
     """Choose the separator of fields: a comma, or in TSV a tab."""
     return csv.ParseOptions(delimiter="\t" if content == "tsv" else ",")
+
+
+def check_separator(file: Path, content: str, names: Sequence[str]) -> None:
+    """Refuse a text whose fields have another separator: all of them would be one column."""
+    wanted = "\t" if content == "tsv" else ","
+    other = next((mark for mark in ";\t,|" if mark != wanted and mark in "".join(names)), "")
+    if len(names) > 1 or not other:
+        return
+    known = {"\t": ("tabs", ".tsv"), ",": ("commas", ".csv")}
+    called, ending = known.get(other, (f"`{other}`", ""))
+    message = f"the fields of `{file}` are separated by {called}, not {known[wanted][0]}"
+    usual = "separate them by commas, or by tabs in a file that ends in .tsv"
+    helps = (f"let its name end in {ending}" if ending else usual,)
+    raise DataError([Diagnostic("E501", message, helps=helps)])
 
 
 def names_read(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
@@ -171,6 +191,7 @@ def _read_file(
                 parse_options=csv_options(content),
                 convert_options=convert,
             )
+            check_separator(file, content, reader.schema.names)
             batches, empty = reader, reader.schema.empty_table()
         case "json":
             form = json.ParseOptions(explicit_schema=_texts(times) or None)

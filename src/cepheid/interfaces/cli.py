@@ -277,7 +277,10 @@ def _report(error: CepheidError | WrongUseError) -> int:
     """Print the error and choose the exit code."""
     if isinstance(error, OptionError):
         # Arguments of Python are options here: time_unit is --time-unit.
-        message = error.diagnostics[0].message
+        told = error.diagnostics[0]
+        # Helps that speak of Python are for others.
+        helps = [help_ for help_ in told.helps if "cepheid." not in help_]
+        message = ": ".join([told.message, *helps])
         named = re.match(
             r"(time_unit|time_format|time|type|watermark|max_ahead|idle|allowed_lateness) ", message
         )

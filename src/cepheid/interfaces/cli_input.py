@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -19,6 +20,10 @@ ENDINGS = {
     ".ndjson": "json",
     ".parquet": "parquet",
 }
+
+
+_QUERY = re.compile(r"\s*(?:return|pattern|select|define|from|create)\s+\S", re.IGNORECASE)
+"""A query where the name of a file is expected."""
 
 
 class WrongUseError(ValueError):
@@ -44,6 +49,8 @@ def read_text(file: str) -> tuple[str, str]:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         message = f"could not read {name}: {error.strerror or error}"
+        if _QUERY.match(file):
+            message = f"a query that is no file needs -q: -q {shlex.quote(file)}"
         raise WrongUseError(message) from None
     try:
         return data.decode("utf-8-sig"), name
@@ -52,13 +59,6 @@ def read_text(file: str) -> tuple[str, str]:
         message = f"`{name}` is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}"
         helps = ("save the file with the encoding UTF-8",)
         raise DataError([Diagnostic("E502", message, helps=helps)]) from None
-
-
-def compile_file(
-    file: str, time: str, type_: str, unit: str = "us", form: str | None = None
-) -> CompiledQuery:
-    """Compile the query of a file, or of standard input."""
-    return compile_text(*read_text(file), time, type_, None, unit, form)
 
 
 def compile_text(
@@ -94,13 +94,19 @@ def given_text(file: str | None, text: str | None) -> tuple[str, str]:
     if file is not None:
         message = "-q has the query, so there is no query file: give one of them"
         raise WrongUseError(message)
+    if re.fullmatch(r"\S+\.(?:cq|sql)", text):
+        message = f"-q takes the text of a query: name the file without it, as {name_of(text)}"
+        raise WrongUseError(message)
     return text, "query"
 
 
 def named_file(file: str | None) -> str:
     """Return the query file; refuse a command without one."""
     if file is None:
-        message = "name a query file, give the query with -q, or a folder of them with --rules"
+        message = (
+            "name a query file (- is standard input), give the query with -q, or a folder of them "
+            "with --rules"
+        )
         raise WrongUseError(message)
     return file
 

@@ -8,15 +8,16 @@ from typing import Annotated
 from cepheid.errors import CepheidError
 from cepheid.interfaces.cli_input import (
     WrongUseError,
-    compile_file,
+    compile_text,
     find_rules,
-    name_of,
-    named_file,
+    given_text,
+    refuse_options,
 )
 from cepheid.interfaces.cli_options import (
     FormatOption,
     QueryArgument,
     RulesOption,
+    TextOption,
     TimeOption,
     TypeOption,
     UnitOption,
@@ -44,6 +45,7 @@ def stream(
     ],
     checkpoint: Annotated[Path, Option(help="The folder from which the query goes on.")],
     file: QueryArgument = None,
+    text: TextOption = None,
     rules: RulesOption = None,
     watermark: Annotated[
         str, Option(help="How far behind the latest event others may come.")
@@ -151,11 +153,14 @@ def stream(
         events = EventColumns(time, type_, time_unit, time_format)
         return ready_rules(find_rules(chosen, file), events)
 
+    if rules is not None:
+        refuse_options("--rules takes the place of a query", query=text)
     first = read_ready(None) if rules is not None else None
     if first is not None and not first.queries:
         Refusals(first)
+    written, name = given_text(file, text) if first is None else ("", "")
     compiled = (
-        compile_file(named_file(file), time, type_, time_unit, time_format)
+        compile_text(written, name, time, type_, None, time_unit, time_format)
         if first is None
         else None
     )
@@ -192,5 +197,5 @@ def stream(
     try:
         stream_query(compiled, options)
     except CepheidError as error:
-        error.file = name_of(str(file))
+        error.file = name
         raise

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import csv, dataset, feather, ipc, json, parquet
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.events.files import content_of, csv_options
+from cepheid.events.files import check_separator, content_of, csv_options
 
 SAMPLE_BYTES = 1 << 20
 """The bytes of a JSON lines file that are read to find its columns."""
@@ -59,6 +59,7 @@ def _read(path: Path) -> pa.Schema:
             return _read_arrow(path)
         case "csv" | "tsv" as content:
             with csv.open_csv(path, parse_options=csv_options(content)) as reader:
+                check_separator(path, content, reader.schema.names)
                 return reader.schema
         case "json":
             return _read_json_lines(path)
