@@ -1,7 +1,9 @@
 """One cell of the table of versions: every way to run every kind of query, in this environment.
 
 It runs in a fresh environment that is not activated, with the session that a user would start, so
-it also shows that Spark's workers find Cepheid. The exit code is 0 if all ways agree.
+it also shows that Spark's workers find Cepheid. One JVM serves a client of Spark Connect, in a
+process of its own, and then the session: most of the time goes into warming it up. The exit code
+tells which of them failed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from tests.architecture.test_matrix import EVENTS, QUERIES, hold, plain, table_of, written_table
 from tests.jvm import FLAGS
@@ -39,13 +41,24 @@ SETTINGS = {
     LOCAL_CHECKPOINTS[0]: LOCAL_CHECKPOINTS[1],
 }
 TRENDS = QUERIES["aggregates of trends"]
+FAILED = {"classic": 2, "connect": 4}
+"""The parts of the exit code; 1 is an error of this program."""
 
 
 @contextmanager
-def classic() -> Iterator[SparkSession]:
-    """Start a session as a plain script does."""
+def classic(port: int) -> Iterator[SparkSession]:
+    """Start a session as a plain script does, with a Spark Connect server in its JVM."""
+    settings = SETTINGS | {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    # A server chooses the Python of its workers; a client cannot. The session's own workers get
+    # theirs from this process, where the variable is not set, as for a user.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))
+    del os.environ["PYSPARK_PYTHON"]
     builder = SparkSession.builder.master("local[2]")
-    for name, value in SETTINGS.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -54,27 +67,18 @@ def classic() -> Iterator[SparkSession]:
 
 
 @contextmanager
-def connect() -> Iterator[SparkSession]:
-    """Start a Spark Connect server in a process of its own, and a session of it."""
+def connect(port: int) -> Iterator[SparkSession]:
+    """Start a session of the Spark Connect server at a port."""
+    spark: Any = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+    yield spark
+    spark.stop()
+
+
+def free_port() -> int:
+    """Find a port that nobody listens at."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    submit = Path(pyspark.__path__[0]) / "bin" / "spark-submit"
-    settings = SETTINGS | {"spark.connect.grpc.binding.port": str(port)}
-    pairs = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    named = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    # The server chooses the Python of its workers; a client cannot.
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    with tempfile.TemporaryFile() as log:
-        command = [str(submit), "--master", "local[2]", *named, *pairs]
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        try:
-            spark: Any = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
-            yield spark
-            spark.stop()
-        finally:
-            server.terminate()
-            server.wait(60)
+        return int(free.getsockname()[1])
 
 
 def other_ways(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Any]]:
@@ -121,12 +125,11 @@ def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def main(kind: str) -> int:
+def run_ways(kind: str, spark: SparkSession) -> int:
     """Run all ways; print those that fail, and return how many."""
     wrong = 0
     expected = plain(cepheid.query(TRENDS).run(EVENTS))
-    start = connect if kind == "connect" else classic
-    with tempfile.TemporaryDirectory() as name, start() as spark:
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         found = table_of(hold(spark, folder))
         if found != written_table()[1]:
@@ -140,11 +143,25 @@ def main(kind: str) -> int:
             except Exception as error:
                 wrong += 1
                 say(f"{way}: {type(error).__name__}: {str(error)[:2000]}")
-    if kind == "classic":
-        compiled_way()
     say(f"{kind}: {wrong} of the ways failed")
     return wrong
 
 
+def main(port: int) -> int:
+    """Run all ways with a client of Spark Connect, then with a session of this process."""
+    code = 0
+    with classic(port) as spark:
+        client = [sys.executable, "-m", "tests.versions.cell", "connect", str(port)]
+        if subprocess.run(client, check=False).returncode:
+            code |= FAILED["connect"]
+        if run_ways("classic", spark):
+            code |= FAILED["classic"]
+    compiled_way()
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    if sys.argv[1:2] == ["connect"]:
+        with connect(int(sys.argv[2])) as session:
+            sys.exit(run_ways("connect", session))
+    sys.exit(main(free_port()))
