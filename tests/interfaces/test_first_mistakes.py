@@ -225,3 +225,14 @@ def test_a_live_query_may_be_text(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "--> query:1:27" in done.stderr
     assert "write `SEQ(A, B)`" in done.stderr
+
+
+def test_a_run_tells_what_is_odd_about_the_query(clicks: Path) -> None:
+    text = "RETURN COUNT(*) PATTERN product p WHERE p.session = NULL OR p.event_type = product"
+    done = run("run", "-q", text, "--input", clicks, "--type", "event_type", "--format", "csv")
+    # That the state would grow on a live stream does not matter.
+    assert done.stderr.splitlines() == [
+        "notice: a comparison with `NULL` is never true; write `p.session IS NULL` (W205)",
+        "notice: `product` is read as the text 'product'; write 'product' (W204)",
+    ]
+    assert done.stdout.splitlines()[1:] == ["2"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cepheid.errors import CepheidError
+from cepheid.errors import CepheidError, visible
 from cepheid.interfaces.cli_input import WrongUseError, compile_text, is_sql
 from cepheid.interfaces.console import complain, say
 from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules, run_fitting
@@ -13,6 +13,7 @@ from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules,
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from cepheid.api import CompiledQuery
     from cepheid.interfaces.chart_file import Drawing
     from cepheid.interfaces.shown_times import ShownTimes
 
@@ -87,6 +88,7 @@ def run_text_over(text: str, name: str, inputs: list[str], asked: Asked) -> None
 def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
     unit, form = asked.time_unit, asked.time_format
     compiled = compile_text(text, name, asked.time, asked.type, None, unit, form)
+    _tell_odd(compiled)
     from cepheid.interfaces import run_command as command
 
     streams = command.named_inputs(compiled, inputs)
@@ -105,6 +107,14 @@ def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
         _write(command.run_with_spark(compiled, streams, asked.master), asked)
     else:
         _write(command.run_query(compiled, streams), asked)
+
+
+def _tell_odd(compiled: CompiledQuery) -> None:
+    """Tell what is odd about a query; what would grow on a live stream does not matter here."""
+    for odd in compiled.warnings:
+        if odd.code != "W201":
+            told = "; ".join([odd.message, *odd.helps])
+            complain(f"notice: {visible(told)} ({odd.code})")
 
 
 def _write(result: pa.Table, asked: Asked) -> None:

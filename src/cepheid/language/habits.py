@@ -46,6 +46,19 @@ IN_SEQUENCE = "put events that follow each other into SEQ: `SEQ(A+, B)`"
 _WINDOWS = frozenset(
     ["WITHIN", "WINDOW", "EVERY", "TUMBLE", "TUMBLING", "HOP", "HOPPING", "SLIDING"]
 )
+_FROM_ANOTHER = "write `CREATE STREAM name AS SELECT …; SELECT … FROM name`"
+_NO_LIMIT = "`SELECT` gives every row: remove it, and take the first rows where you read them"
+_OF_SELECT = {
+    "DISTINCT": "write `SELECT x, COUNT(*) AS n FROM events GROUP BY x`",
+    "LIMIT": _NO_LIMIT,
+    "TOP": _NO_LIMIT,
+    "OVER": "compare events by a pattern: `RETURN … PATTERN S+ WHERE S.x < NEXT(S).x`",
+    "WITH": _FROM_ANOTHER,
+    "HAVING": "write `CREATE STREAM name AS SELECT …; SELECT … FROM name WHERE …`",
+    "UNION": "run the two on their own, or as a workload",
+    "CAST": "there is no `CAST`: `FLOOR(x)` and `ROUND(x)` give whole numbers",
+}
+"""What SQL has and SELECT here has not."""
 ONE_RESULT_EACH = "and `GROUP-BY {0}` for a result row of each"
 
 
@@ -134,6 +147,20 @@ def other_words(before: list[str], rest: str) -> str:
     if last in ("WITHIN", "SLIDE") and quoted:
         return f"write it without quotes: `{last} {quoted.group(1)}`"
     return ""
+
+
+def other_clauses(text: str, start: int) -> str:
+    """Return a help for what other SQL has in a SELECT, or an empty text."""
+    before, rest = text[:start].rstrip().upper(), text[start:].upper()
+    if before.endswith("FROM") and rest.startswith("("):
+        return _FROM_ANOTHER
+    if re.search(r"\bCAST\s*\(\s*[\w.]+$", before):
+        return _OF_SELECT["CAST"]
+    if re.search(r"\bGROUP\s+BY$", before) and rest[:1].isdigit():
+        return "name the column: `GROUP BY x`"
+    # A word where a name may stand is read as that name, so the mistake shows one word late.
+    near = re.findall(r"^\w+", rest) + re.findall(r"\w+$", before)
+    return next((_OF_SELECT[word] for word in near if word in _OF_SELECT), "")
 
 
 def other_shapes(text: str, start: int) -> list[str]:

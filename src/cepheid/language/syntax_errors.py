@@ -11,6 +11,7 @@ from cepheid.language.habits import (
     IN_SEQUENCE,
     mark_at,
     mark_start,
+    other_clauses,
     other_mark,
     other_shapes,
     other_words,
@@ -199,7 +200,9 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
         return [SQL_HELP]
     start = len(text) if token.type == END else token.start_pos or 0
     before = words_before(text, start, 2)
-    phrase = _explain_phrase(before, text[start:], accepted)
+    selects = is_select(text) or word.upper() == "WITH"
+    phrase = other_clauses(text, start) if selects else ""
+    phrase = phrase or _explain_phrase(before, text[start:], accepted)
     phrase = phrase or other_words(before, text[start:]) or other_mark(text, start)
     if phrase:
         return [phrase]
