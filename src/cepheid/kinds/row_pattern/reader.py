@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Sequence
 from typing import NoReturn
 
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 from cepheid.kinds.row_pattern.lexer import Token, TokenKind
+
+CLAUSES = ("PARTITION", "ORDER", "MEASURES", "AFTER", "PATTERN", "WITHIN", "SUBSET", "DEFINE")
 
 NESTING_MAX = 50
 """Deeper texts are refused, before Python's own stack ends."""
@@ -149,7 +152,16 @@ class Reader:
         ends = token.kind is TokenKind.END
         shown = self.text[token.span.start : token.span.end]
         message = f"expected {expected}, " + ("and the text ends" if ends else f"not `{shown}`")
-        raise QuerySyntaxError([Diagnostic("E601", message, token.span)], self.text)
+        found = Diagnostic("E601", message, token.span, helps=_help_clause(token))
+        raise QuerySyntaxError([found], self.text)
+
+
+def _help_clause(token: Token) -> tuple[str, ...]:
+    """Return a help for a word that is nearly the first one of a clause."""
+    if token.kind is not TokenKind.WORD or token.upper in CLAUSES:
+        return ()
+    near = difflib.get_close_matches(token.upper, CLAUSES, n=1, cutoff=0.75)
+    return (f"did you mean `{near[0]}`?",) if near else ()
 
 
 def folded(token: Token) -> str:
