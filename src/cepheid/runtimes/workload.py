@@ -73,7 +73,7 @@ def _ordered(shared: SharedPlan, batches: Iterable[pa.Table]) -> Iterable[pa.Tab
 
 def batch_rows(shared: SharedPlan) -> int:
     """Choose the number of events of one step."""
-    back = any(looks_back(shared.plans[n]) for n in shared.alone)
+    back = shared.looking or any(looks_back(shared.plans[n]) for n in shared.alone)
     return LOOK_BACK_ROWS if back else BATCH_ROWS
 
 

@@ -39,9 +39,11 @@ def without_queries(
         _taken_over(run, program, own)
         for program, (run, own) in zip(smaller.programs, taken, strict=True)
     ]
-    # Of twins, one has the state of all.
-    twins = job.shared.twins
-    other.alone = {n: state.alone[twins.get(kept[n], kept[n])] for n in smaller.alone}
+    # Of twins, and of queries that look back together, one has the state of all.
+    owners = job.shared.twins | {
+        n: group.members[0] for group in job.shared.looking for n in group.members
+    }
+    other.alone = {n: state.alone[owners.get(kept[n], kept[n])] for n in smaller.alone}
     other.listing = {kept.index(n): lone for n, lone in state.listing.items() if n not in numbers}
     other.waiting = {kept.index(n): lone for n, lone in state.waiting.items() if n not in numbers}
     return smaller, other
@@ -56,11 +58,18 @@ def narrower(shared: SharedPlan, numbers: Set[int]) -> SharedPlan:
         if places := _places(group, numbers):
             smaller = _smaller(group, places)
             groups.append(replace(smaller, members=tuple(moved[n] for n in smaller.members)))
+    looking = []
+    for together in shared.looking:
+        places = [place for place, n in enumerate(together.members) if n not in numbers]
+        if places:
+            members = [moved[together.members[place]] for place in places]
+            looking.append(together.only(places, members))
     return SharedPlan(
         tuple(shared.names[n] for n in kept),
         tuple(shared.plans[n] for n in kept),
         tuple(groups),
         {moved[n]: why for n, why in shared.alone.items() if n not in numbers},
+        tuple(looking),
     )
 
 

@@ -6,6 +6,7 @@ of this type that hold. A code is the number of a kind that has been seen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from cepheid.kinds.workload.shared_system import UNIT
 from cepheid.kinds.workload.sharing import Group, Method
 from cepheid.language import tree
+from cepheid.patterns.symbols import Symbol
 
 KINDS_KNOWN_MAX = 256
 """Up to this number, all kinds are learned at once: then kinds are codes, and fit into bytes."""
@@ -70,13 +72,13 @@ class Counts(NamedTuple):
 class Kinds:
     """The classes of events in a group: by type, and by the local predicates of each type."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, symbols: Sequence[Symbol]) -> None:
         self.types: dict[str | None, int] = {}
         conditions: dict[frozenset[tree.Expression], int] = {}
         # For each type its conditions, and its symbols with the bit of their condition, or -1.
         own: dict[str | None, dict[int, int]] = {}
         self._symbols: dict[str | None, list[tuple[int, int]]] = {}
-        for number, symbol in enumerate(group.symbols):
+        for number, symbol in enumerate(symbols):
             name = symbol.event_type
             self.types.setdefault(name, len(self.types) + 1)
             bits = own.setdefault(name, {})
@@ -112,7 +114,7 @@ class SharedProgram:
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self.kinds = Kinds(group)
+        self.kinds = Kinds(group.symbols)
         self.scaled = group.method is Method.VECTOR
         system = group.system
         nodes = system.nodes

@@ -13,14 +13,19 @@ from functools import cached_property
 
 import msgspec
 
-from cepheid.jobs.state_format import meaning_of
-from cepheid.kinds.trend.planning.accumulators import parts_of
 from cepheid.kinds.trend.planning.configurations import (
     Configuration,
     configurations_of,
     why_not_configured,
 )
 from cepheid.kinds.trend.planning.granularity import looks_back
+from cepheid.kinds.workload.look_back_sharing import LookBackGroup, share_look_back, twin_name
+from cepheid.kinds.workload.member_shapes import (
+    Conditions,
+    ExtremeShape,
+    PartShape,
+    shapes_of,
+)
 from cepheid.kinds.workload.shared_system import Cell, SharedSystem, merge_matrices, merge_vectors
 from cepheid.language import tree
 from cepheid.patterns.symbols import Symbol, types_of
@@ -51,22 +56,11 @@ class Method(StrEnum):
 ASKED = "asked for"
 """Why queries run alone that were not to be merged."""
 
+LOOKS_BACK = "events look at events before them"
+"""Why queries are not merged by their counts; those with common edge predicates may be."""
+
 METHODS = {WindowKind.SLIDING: Method.MATRIX, WindowKind.TRAILING: Method.STACKS}
 """The methods for windows that overlap."""
-
-
-class PartShape(msgspec.Struct, frozen=True, order=True):
-    """A part without its variable: the count or sum that it computes."""
-
-    what: str
-    attribute: str = ""
-
-
-class ExtremeShape(msgspec.Struct, frozen=True, order=True):
-    """An extreme without its variable."""
-
-    attribute: str
-    largest: bool
 
 
 @dataclass(frozen=True)
@@ -106,6 +100,8 @@ class SharedPlan:
     plans: tuple[TrendPlan, ...]
     groups: tuple[Group, ...]
     alone: dict[int, str]
+    looking: tuple[LookBackGroup, ...] = ()
+    """Groups of queries with common edge predicates."""
     beside: dict[str, PipelinePlan] = field(default_factory=dict)
     """Queries that are no trends, as pipelines: each runs beside the others."""
 
@@ -122,7 +118,7 @@ class SharedPlan:
             listing = plan.output.kind is not OutputKind.AGGREGATES
             if self.alone[n] == ASKED or listing or plan.has_deadlines or not looks_back(plan):
                 continue
-            name = (meaning_of(plan), plan.columns, plan.output.counts_keys)
+            name = twin_name(plan)
             if first.setdefault(name, n) != n:
                 found[n] = first[name]
         return found
@@ -144,18 +140,24 @@ def share(
     *,
     merge: bool = True,
     trailing: bool = True,
+    look_back: bool = True,
     beside: Mapping[str, PipelinePlan] | None = None,
 ) -> SharedPlan:
     """Group queries that can run together; without ``merge`` they share only the reading.
 
-    Without ``trailing``, so do those over trailing windows. ``beside`` are queries of other kinds.
+    Without ``trailing``, so do those over trailing windows, and without ``look_back`` those with
+    edge predicates. ``beside`` are queries of other kinds.
     """
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
+    looking: list[tuple[int, TrendPlan]] = []
     candidates: dict[tuple[object, ...], list[_Draft]] = {}
     for number, plan in enumerate(plans):
         merges = merge and (trailing or plan.window.kind is not WindowKind.TRAILING)
         why = why_alone(plan) if merges else ASKED
+        if why == LOOKS_BACK and look_back:
+            looking.append((number, plan))
+            continue
         if why:
             alone[number] = why
             continue
@@ -172,7 +174,10 @@ def share(
             alone[draft.members[0].number] = "no other query goes with it"
         else:
             groups.append(draft.group())
-    return SharedPlan(tuple(names), plans, tuple(groups), alone, dict(beside or {}))
+    together, others = share_look_back(looking)
+    return SharedPlan(
+        tuple(names), plans, tuple(groups), alone | others, together, dict(beside or {})
+    )
 
 
 def why_alone(plan: TrendPlan) -> str:
@@ -184,7 +189,7 @@ def why_alone(plan: TrendPlan) -> str:
     if plan.skip is not None:
         return "it chooses matches"
     if plan.choice.evaluator is not Evaluator.LINEAR or plan.partition.partial:
-        return "events look at events before them"
+        return LOOKS_BACK
     if plan.numbers is tree.Numbers.EXACT:
         return "exact numbers"
     if plan.window.kind is WindowKind.COUNT:
@@ -237,15 +242,7 @@ class _Member:
     def __init__(self, number: int, plan: TrendPlan) -> None:
         self.number, self.plan = number, plan
         self.configurations: list[Configuration] = configurations_of(plan)
-        parts, extremes = parts_of(plan)
-        shapes = [PartShape(part.what, part.attribute or "") for part in parts]
-        # Part 0 counts matches in all groups.
-        order = [0, *sorted(range(1, len(parts)), key=lambda a: shapes[a])]
-        least = [ExtremeShape(extreme.attribute, extreme.largest) for extreme in extremes]
-        ordered = sorted(range(len(extremes)), key=lambda a: least[a])
-        self.orders = (tuple(order), tuple(ordered))
-        self.parts = tuple(shapes[a] for a in order)
-        self.extremes = tuple(least[a] for a in ordered)
+        self.parts, self.extremes, self.orders = shapes_of(plan)
         self.symbols = {
             symbol: None
             for c in self.configurations
@@ -278,23 +275,16 @@ class _Draft:
 
     def __init__(self) -> None:
         self.members: list[_Member] = []
-        self.conditions: dict[str | None, set[frozenset[tree.Expression]]] = {}
+        self.conditions = Conditions(CONDITIONS_MAX)
 
     def has_room(self, member: _Member) -> bool:
         """Check whether the group would distinguish few enough kinds of events with this member."""
-        wanted: dict[str | None, set[frozenset[tree.Expression]]] = {}
-        for symbol in member.symbols:
-            wanted.setdefault(symbol.event_type, set()).add(symbol.conditions)
-        return all(
-            len((conditions | self.conditions.get(kind, set())) - {frozenset()}) <= CONDITIONS_MAX
-            for kind, conditions in wanted.items()
-        )
+        return self.conditions.have_room(member.symbols)
 
     def add(self, member: _Member) -> None:
         """Add a member."""
         self.members.append(member)
-        for symbol in member.symbols:
-            self.conditions.setdefault(symbol.event_type, set()).add(symbol.conditions)
+        self.conditions.add(member.symbols)
 
     def group(self) -> Group:
         """Build the group."""

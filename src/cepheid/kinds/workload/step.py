@@ -32,6 +32,7 @@ from cepheid.kinds.trend.windows.step import (
     step,
     waits,
 )
+from cepheid.kinds.workload.look_back_run import LookBackProgram, process_together
 from cepheid.kinds.workload.shared_reading import SharedEvents, read_shared
 from cepheid.kinds.workload.shared_run import SharedRows, SharedRun, rows_by_member
 from cepheid.kinds.workload.shared_tables import SharedProgram
@@ -60,7 +61,12 @@ class WorkloadJob:
         # Events wait for their marks (§2.12), so these queries are at a time of their own.
         self.waiting = [n for n in aggregates if shared.plans[n].has_deadlines]
         lone = [n for n in aggregates if n not in self.waiting]
-        self.alone = [n for n in lone if n not in shared.twins]
+        # The first member of a group that looks back has the events of all.
+        self.looking = {
+            group.members[0]: LookBackProgram(group, [self.jobs[n] for n in group.members])
+            for group in shared.looking
+        }
+        self.alone = sorted([*(n for n in lone if n not in shared.twins), *self.looking])
 
     def plans_of_units(self) -> list[TrendPlan]:
         """List one plan for each unit that runs: groups, then queries that run alone."""
@@ -191,7 +197,10 @@ def advance_workload(job: WorkloadJob, state: WorkloadState, until: int) -> Foun
             if bounded and (plan.time, waits(plan)) == admission:
                 _report(program, _flush(run, until), found)
         for n in job.alone:
-            if lone_admission(job.jobs[n]) == admission:
+            if lone_admission(job.jobs[n]) == admission and n in job.looking:
+                state.alone[n].last = until
+                _look_back(job, state, n, None, until, found)
+            elif lone_admission(job.jobs[n]) == admission:
                 # The keys are those of all queries with this partition; ``advance`` adds none.
                 keys = state.keys[job.jobs[n].plan.partition.attributes]
                 state.alone[n], rows = advance(job.jobs[n], state.alone[n], until, keys)
@@ -219,6 +228,9 @@ def finish_workload(job: WorkloadJob, state: WorkloadState) -> Found:
             _report(program, _flush(run, end), found)
     for n, lone in state.alone.items():
         lone.last = state.last[lone_admission(job.jobs[n])]
+        if n in job.looking:
+            _look_back(job, state, n, None, None, found)
+            continue
         state.alone[n], rows = finish(job.jobs[n], lone)
         _add_to_all(job, n, rows, found)
     for n in job.waiting:
@@ -265,8 +277,30 @@ def _process(
         if lone_admission(job.jobs[n]) == admission:
             lone = state.alone[n]
             lone.last = state.last[admission]
+            if n in job.looking:
+                _look_back(job, state, n, columns.batch, until, found)
+                continue
             rows_ = process(job.jobs[n], lone, columns, flush_until=until)
             _add_to_all(job, n, rows_, found)
+
+
+def _look_back(
+    job: WorkloadJob,
+    state: WorkloadState,
+    n: int,
+    batch: pa.Table | None,
+    until: int | None,
+    found: Found,
+) -> None:
+    """Pass events, or none, to a group that looks back; its state is that of its first member."""
+    own, program = state.alone[n], job.looking[n]
+    if batch is None:
+        if own.events is None:
+            return
+        batch = own.events.slice(0, 0)
+    rows = process_together(program, own, batch, until)
+    for member, mine in zip(program.group.members, rows, strict=True):
+        found.rows[member][0] += mine
 
 
 def _flush(run: SharedRun | SharedTrailingRun, until: int) -> list[SharedRows]:
