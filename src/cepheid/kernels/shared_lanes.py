@@ -9,7 +9,8 @@ additions are vector instructions. Overlapping windows are lanes too, as in ``la
     tree [index, place, window, lane, part]       sums over ranks (Fenwick)
 
 Edges without a predicate add to ``entry`` of a larger bundle (*push*), or are read from ``total``
-of one (*pull*), so that a row does not pay for edges of others. All arrays are flat.
+of one (*pull*), so that a row does not pay for edges of others. All arrays are flat, and their
+places are computed before (``kinds/workload/look_back_tables.py``).
 
 Sources: Poppe et al., "HAMLET", SIGMOD 2021, where queries share the propagation inside a Kleene
 part, and what enters the part differs; "GRETA", VLDB 2017.
@@ -20,7 +21,6 @@ from __future__ import annotations
 import numpy as np
 
 from cepheid.kernels.lanes import UNIT
-from cepheid.kernels.prefix import EQUAL
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
@@ -55,266 +55,281 @@ def _(target, at, values, source, width):
 
 
 @kernel(inline="code")
-def _look_up(tree, first, upto, stride, skip, equal, amounts, at, width):
+def _look_up(tree, first, upto, stride, equal, amounts, at, width):
     """Add a prefix of an index to a row of lanes, or for equality a single place."""
     if equal:
-        _add(amounts, at, tree, first + upto * stride + skip, width)
+        _add(amounts, at, tree, first + upto * stride, width)
         return
     while upto > 0:
-        _add(amounts, at, tree, first + upto * stride + skip, width)
+        _add(amounts, at, tree, first + upto * stride, width)
         upto &= upto - 1
 
 
 @kernel(inline="code")
-def _look_up_least(tree, first, upto, stride, skip, equal, values, at, width):
+def _look_up_least(tree, first, upto, stride, equal, values, at, width):
     """Lower a row of lanes to a prefix of an index, or for equality to a single place."""
     if equal:
-        _lower(values, at, tree, first + upto * stride + skip, width)
+        _lower(values, at, tree, first + upto * stride, width)
         return
     while upto > 0:
-        _lower(values, at, tree, first + upto * stride + skip, width)
+        _lower(values, at, tree, first + upto * stride, width)
         upto &= upto - 1
 
 
 @kernel(inline="code")
-def _enter(tree, first, place, size, stride, skip, equal, amounts, at, width):
+def _enter(tree, first, place, size, stride, equal, amounts, at, width):
     """Add a row of lanes to an index."""
+    node = place if equal else place + 1
     if equal:
-        _add(tree, first + place * stride + skip, amounts, at, width)
+        _add(tree, first + node * stride, amounts, at, width)
         return
-    node = place + 1
     while node <= size:
-        _add(tree, first + node * stride + skip, amounts, at, width)
+        _add(tree, first + node * stride, amounts, at, width)
         node += node & -node
 
 
 @kernel(inline="code")
-def _enter_least(tree, first, place, size, stride, skip, equal, values, at, width):
+def _enter_least(tree, first, place, size, stride, equal, values, at, width):
     """Lower an index to a row of lanes."""
+    node = place if equal else place + 1
     if equal:
-        _lower(tree, first + place * stride + skip, values, at, width)
+        _lower(tree, first + node * stride, values, at, width)
         return
-    node = place + 1
     while node <= size:
-        _lower(tree, first + node * stride + skip, values, at, width)
+        _lower(tree, first + node * stride, values, at, width)
         node += node & -node
 
 
-@kernel()
-def _gather(G, D, S, row, b, at, low, high, windows, parts, place_room):
-    """Add up what a row may follow, in all lanes of a bundle and the windows [low, high)."""
-    first, lanes = G.first[b], G.first[b + 1] - G.first[b]
-    base, step = first * windows * parts, lanes * parts
-    skip, width = low * step, (high - low) * step
-    held, total, entry, tree, room = S.held, S.total, S.entry, S.tree, S.room
-    here = at + base + skip
-    for n in range(width):
-        held[here + n] = entry[base + skip + n]
-    for n in range(G.pull_ptr[b], G.pull_ptr[b + 1]):
-        source, lane = G.pull_from[n], G.pull_to[n]
-        other = G.bundle[source]
-        start, many = G.first[other], G.first[other + 1] - G.first[other]
+@kernel(inline="code")
+def _gather(
+    b, row, here, low, high, base, step, entry, total, held, tree, room, uptos, pull_ptr,
+    pull_from, pull_step, pull_to, ask_ptr, ask_lookup, ask_index, ask_plain, pair_ptr, pair_from,
+    pair_to, tree_at, tree_step, tree_equal, windows, parts,
+):  # fmt: skip
+    """Add up what a row may follow, in all lanes of a bundle and the windows [low, high).
+
+    ``here`` is where the lanes of the bundle begin in ``held``.
+    """
+    mine = step[b]
+    skip, width = low * mine, (high - low) * mine
+    for n in range(np.uint64(width)):
+        held[np.uint64(here + skip) + n] = entry[np.uint64(base[b] + skip) + n]
+    for n in range(pull_ptr[b], pull_ptr[b + 1]):
         for w in range(low, high):
-            target = at + base + (w * lanes + lane) * parts
-            origin = start * windows * parts + (w * many + source - start) * parts
+            target, origin = here + w * mine + pull_to[n], pull_from[n] + w * pull_step[n]
             for a in range(parts):
                 held[target + a] += total[origin + a]
-    for ask in range(G.ask_ptr[b], G.ask_ptr[b + 1]):
-        index = G.ask_index[ask]
-        upto = np.int64(D.upto[G.ask_lookup[ask], row])
+    for ask in range(ask_ptr[b], ask_ptr[b + 1]):
+        upto = np.int64(uptos[ask_lookup[ask], row])
         if upto < 0:
             continue
-        equal, other = G.index_kind[index] == EQUAL, G.index_bundle[index]
-        many = (G.first[other + 1] - G.first[other]) * parts
-        tree_at = G.index_at[index] * place_room * windows * parts
-        if G.ask_plain[ask]:
-            _look_up(tree, tree_at, upto, windows * many, skip, equal, held, here, width)
-            continue
-        for n in range(low * many, high * many):
-            room[n] = 0.0
-        _look_up(
-            tree, tree_at, upto, windows * many, low * many, equal, room, low * many,
-            (high - low) * many,
-        )  # fmt: skip
-        for n in range(G.pair_ptr[ask], G.pair_ptr[ask + 1]):
+        index = ask_index[ask]
+        many = tree_step[index]
+        at, stride = tree_at[index] + low * many, windows * many
+        plain = ask_plain[ask]
+        if plain:
+            _look_up(tree, at, upto, stride, tree_equal[index], held, here + skip, width)
+        else:
+            room[low * many : high * many] = 0.0
+            _look_up(
+                tree, at, upto, stride, tree_equal[index], room, low * many, (high - low) * many
+            )
+        for n in range(pair_ptr[ask], pair_ptr[ask] if plain else pair_ptr[ask + 1]):
             for w in range(low, high):
-                target = at + base + (w * lanes + G.pair_to[n]) * parts
-                origin = w * many + G.pair_from[n] * parts
+                target, origin = here + w * mine + pair_to[n], w * many + pair_from[n]
                 for a in range(parts):
                     held[target + a] += room[origin + a]
 
 
 @kernel()
-def _bind(G, D, S, row, b, at, low, high, windows, parts, summed):
+def _bind(weights, adds, row, first, lanes, here, low, high, parts, summed, held):
     """Add a row's own values to the sums of all matches that end with it."""
-    first, lanes = G.first[b], G.first[b + 1] - G.first[b]
-    base = at + first * windows * parts
-    held = S.held
     for a in range(1, summed):
-        weight = D.weights[a - 1, row]
+        weight = weights[a - 1, row]
         for w in range(low, high):
             for lane in range(lanes):
-                node = base + (w * lanes + lane) * parts
-                held[node + a] += weight * G.adds[first + lane, a] * held[node]
+                node = here + (w * lanes + lane) * parts
+                held[node + a] += weight * adds[first + lane, a] * held[node]
 
 
 @kernel()
-def _bind_tail(G, D, S, b, at, low, high, windows, parts, segment, ts):
-    """Begin the matches that are counted apart: those whose last event is the window's last one."""
+def _count_last(G, D, S, b, here, low, high, parts, segment, ts, begun, ended):
+    """Count the matches of the last time of a window: those that end, or backwards begin there."""
     first, lanes = G.first[b], G.first[b + 1] - G.first[b]
-    base = at + first * windows * parts
     for w in range(low, high):
-        if ts == D.high[segment, w]:
-            for lane in range(lanes):
-                node = base + (w * lanes + lane) * parts
+        if ts != D.high[segment, w]:
+            continue
+        for lane in range(lanes):
+            node = here + (w * lanes + lane) * parts
+            if begun:
                 S.held[node + parts - 1] += G.begins[first + lane] * UNIT
+            else:
+                ended[segment, w, first + lane] += S.held[node]
 
 
 @kernel()
-def _gather_least(G, D, S, row, b, at, least_at, low, high, windows, parts, mins, place_room):
-    """Find the least values of the matches that a row ends; see ``_gather``."""
-    first, lanes = G.first[b], G.first[b + 1] - G.first[b]
-    base, step = first * windows * mins, lanes * mins
-    skip, width = low * step, (high - low) * step
-    held, total, entry, tree, room = S.least, S.total_least, S.entry_least, S.tree_least, S.room_least
-    here = least_at + base + skip
-    for n in range(width):
-        held[here + n] = entry[base + skip + n]
-    for n in range(G.pull_ptr[b], G.pull_ptr[b + 1]):
-        source, lane = G.pull_from[n], G.pull_to[n]
-        other = G.bundle[source]
-        start, many = G.first[other], G.first[other + 1] - G.first[other]
+def _gather_least(
+    b, row, here, low, high, base, step, entry, total, held, tree, room, uptos, pull_ptr,
+    pull_from, pull_step, pull_to, ask_ptr, ask_lookup, ask_index, pair_ptr, pair_from, pair_to,
+    tree_at, tree_step, tree_equal, windows, mins,
+):  # fmt: skip
+    """Find the least values of the matches that a row may follow; see ``_gather``."""
+    mine = step[b]
+    skip = low * mine
+    for n in range((high - low) * mine):
+        held[here + skip + n] = entry[base[b] + skip + n]
+    for n in range(pull_ptr[b], pull_ptr[b + 1]):
         for w in range(low, high):
-            target = least_at + base + (w * lanes + lane) * mins
-            origin = start * windows * mins + (w * many + source - start) * mins
+            target, origin = here + w * mine + pull_to[n], pull_from[n] + w * pull_step[n]
             for a in range(mins):
                 held[target + a] = min(held[target + a], total[origin + a])
-    for ask in range(G.ask_ptr[b], G.ask_ptr[b + 1]):
-        index = G.ask_index[ask]
-        upto = np.int64(D.upto[G.ask_lookup[ask], row])
+    for ask in range(ask_ptr[b], ask_ptr[b + 1]):
+        upto = np.int64(uptos[ask_lookup[ask], row])
         if upto < 0:
             continue
-        equal, other = G.index_kind[index] == EQUAL, G.index_bundle[index]
-        many = (G.first[other + 1] - G.first[other]) * mins
-        tree_at = G.index_at[index] * place_room * windows * mins
+        index = ask_index[ask]
+        many = tree_step[index]
         for n in range(low * many, high * many):
             room[n] = NO_VALUE
         _look_up_least(
-            tree, tree_at, upto, windows * many, low * many, equal, room, low * many,
-            (high - low) * many,
+            tree, tree_at[index] + low * many, upto, windows * many, tree_equal[index], room,
+            low * many, (high - low) * many,
         )  # fmt: skip
-        for n in range(G.pair_ptr[ask], G.pair_ptr[ask + 1]):
+        for n in range(pair_ptr[ask], pair_ptr[ask + 1]):
             for w in range(low, high):
-                target = least_at + base + (w * lanes + G.pair_to[n]) * mins
-                origin = w * many + G.pair_from[n] * mins
+                target, origin = here + w * mine + pair_to[n], w * many + pair_from[n]
                 for a in range(mins):
                     held[target + a] = min(held[target + a], room[origin + a])
-    counts = at + first * windows * parts
+
+
+@kernel()
+def _bind_least(values, takes, row, first, lanes, here, low, high, mins, held, counts, at, parts):
+    """Lower the least values of all matches that end with a row to the row's own values."""
     for w in range(low, high):
         for lane in range(lanes):
-            if S.held[counts + (w * lanes + lane) * parts] <= 0.0:
+            if counts[at + (w * lanes + lane) * parts] <= 0.0:
                 continue
-            target = least_at + base + (w * lanes + lane) * mins
+            node = here + (w * lanes + lane) * mins
             for a in range(mins):
-                if G.takes[first + lane, a]:
-                    held[target + a] = min(held[target + a], D.values[a, row])
+                if takes[first + lane, a]:
+                    held[node + a] = min(held[node + a], values[a, row])
 
 
-@kernel()
-def _commit(G, D, S, row, b, at, low, high, windows, parts, place_room, size):
+@kernel(inline="code")
+def _commit(
+    b, row, here, low, high, base, step, entry, total, held, tree, places, push_ptr, push_from,
+    push_to, push_step, enter_ptr, enter_index, index_lookup, tree_at, tree_equal, windows, parts,
+    size,
+):  # fmt: skip
     """Make a row visible to later rows and to the results."""
-    first, lanes = G.first[b], G.first[b + 1] - G.first[b]
-    base, step = first * windows * parts, lanes * parts
-    skip, width = low * step, (high - low) * step
-    held, entry, tree = S.held, S.entry, S.tree
-    _add(S.total, base + skip, held, at + base + skip, width)
-    for n in range(G.push_ptr[b], G.push_ptr[b + 1]):
-        target = G.push_to[n]
-        other = G.bundle[target]
-        start, many = G.first[other], G.first[other + 1] - G.first[other]
+    mine = step[b]
+    skip, width = low * mine, (high - low) * mine
+    _add(total, base[b] + skip, held, here + skip, width)
+    for n in range(push_ptr[b], push_ptr[b + 1]):
         for w in range(low, high):
-            origin = at + base + (w * lanes + G.push_from[n]) * parts
-            into = start * windows * parts + (w * many + target - start) * parts
+            origin, into = here + w * mine + push_from[n], push_to[n] + w * push_step[n]
             for a in range(parts):
                 entry[into + a] += held[origin + a]
-    for n in range(G.enter_ptr[b], G.enter_ptr[b + 1]):
-        index = G.enter_index[n]
-        place = np.int64(D.place[G.index_lookup[index], row])
+    for n in range(enter_ptr[b], enter_ptr[b + 1]):
+        index = enter_index[n]
+        place = np.int64(places[index_lookup[index], row])
         if place >= 0:
-            tree_at = G.index_at[index] * place_room * windows * parts
             _enter(
-                tree, tree_at, place, size, windows * step, skip, G.index_kind[index] == EQUAL,
-                held, at + base + skip, width,
+                tree, tree_at[index] + skip, place, size, windows * mine, tree_equal[index], held,
+                here + skip, width,
             )  # fmt: skip
 
 
 @kernel()
-def _commit_least(G, D, S, row, b, at, low, high, windows, mins, place_room, size):
+def _commit_least(
+    b, row, here, low, high, base, step, entry, total, held, tree, places, push_ptr, push_from,
+    push_to, push_step, enter_ptr, enter_index, index_lookup, tree_at, tree_equal, windows, mins,
+    size,
+):  # fmt: skip
     """Make the least values of a row visible; see ``_commit``."""
-    first, lanes = G.first[b], G.first[b + 1] - G.first[b]
-    base, step = first * windows * mins, lanes * mins
-    skip, width = low * step, (high - low) * step
-    held, entry, tree = S.least, S.entry_least, S.tree_least
-    _lower(S.total_least, base + skip, held, at + base + skip, width)
-    for n in range(G.push_ptr[b], G.push_ptr[b + 1]):
-        target = G.push_to[n]
-        other = G.bundle[target]
-        start, many = G.first[other], G.first[other + 1] - G.first[other]
+    mine = step[b]
+    skip, width = low * mine, (high - low) * mine
+    _lower(total, base[b] + skip, held, here + skip, width)
+    for n in range(push_ptr[b], push_ptr[b + 1]):
         for w in range(low, high):
-            origin = at + base + (w * lanes + G.push_from[n]) * mins
-            into = start * windows * mins + (w * many + target - start) * mins
+            origin, into = here + w * mine + push_from[n], push_to[n] + w * push_step[n]
             for a in range(mins):
                 entry[into + a] = min(entry[into + a], held[origin + a])
-    for n in range(G.enter_ptr[b], G.enter_ptr[b + 1]):
-        index = G.enter_index[n]
-        place = np.int64(D.place[G.index_lookup[index], row])
+    for n in range(enter_ptr[b], enter_ptr[b + 1]):
+        index = enter_index[n]
+        place = np.int64(places[index_lookup[index], row])
         if place >= 0:
-            tree_at = G.index_at[index] * place_room * windows * mins
             _enter_least(
-                tree, tree_at, place, size, windows * step, skip, G.index_kind[index] == EQUAL,
-                held, at + base + skip, width,
+                tree, tree_at[index] + skip, place, size, windows * mine, tree_equal[index], held,
+                here + skip, width,
             )  # fmt: skip
 
 
 @kernel()
-def _count_ended(G, D, S, b, at, low, high, windows, parts, segment, ts, ended):
-    """Count the matches that end with the last event of a window."""
+def _gather_all_least(G, D, S, Q, b, row, place, here, low, high, parts, mins):
+    """Find the least values of the matches that a row ends."""
+    windows = D.low.shape[1]
+    there = place * G.bundle.shape[0] * windows * mins + Q.base[b]
+    _gather_least(
+        b, row, there, low, high, Q.base, Q.step, S.entry_least, S.total_least, S.least,
+        S.tree_least, S.room_least, D.upto, G.pull_ptr, Q.pull_from, Q.pull_step, Q.pull_to,
+        G.ask_ptr, G.ask_lookup, G.ask_index, G.pair_ptr, Q.pair_from, Q.pair_to, Q.tree_at,
+        Q.tree_step, G.index_equal, windows, mins,
+    )  # fmt: skip
     first, lanes = G.first[b], G.first[b + 1] - G.first[b]
-    base = at + first * windows * parts
-    for w in range(low, high):
-        if ts == D.high[segment, w]:
-            for lane in range(lanes):
-                ended[segment, w, first + lane] += S.held[base + (w * lanes + lane) * parts]
+    _bind_least(
+        D.values, G.takes, row, first, lanes, there, low, high, mins, S.least, S.held, here, parts
+    )
 
 
 @kernel()
-def _open(G, S, size, windows, parts, mins, place_room, tailed):
+def _commit_all_least(G, D, S, Q, b, row, place, low, high, mins, size):
+    """Make the least values of a row visible."""
+    windows = D.low.shape[1]
+    there = place * G.bundle.shape[0] * windows * mins + Q.base[b]
+    _commit_least(
+        b, row, there, low, high, Q.base, Q.step, S.entry_least, S.total_least, S.least,
+        S.tree_least, D.place, G.push_ptr, Q.push_from, Q.push_to, Q.push_step, G.enter_ptr,
+        G.enter_index, G.index_lookup, Q.tree_at, G.index_equal, windows, mins, size,
+    )  # fmt: skip
+
+
+@kernel()
+def _open(G, S, P, Q, size, windows, parts):
     """Reset the previous segment: nothing has come, and matches may begin."""
     S.total[:] = 0.0
     S.entry[:] = 0.0
     S.total_least[:] = NO_VALUE
     S.entry_least[:] = NO_VALUE
-    for index in range(G.index_at.shape[0]):
-        other = G.index_bundle[index]
-        stride = (G.first[other + 1] - G.first[other]) * windows
-        at = G.index_at[index] * place_room * windows
-        S.tree[at * parts : (at + (size + 1) * stride) * parts] = 0.0
-        S.tree_least[at * mins : (at + (size + 1) * stride) * mins] = NO_VALUE
+    for index in range(P.tree_at.shape[0]):
+        at, least_at = P.tree_at[index], Q.tree_at[index]
+        S.tree[at : at + (size + 1) * windows * P.tree_step[index]] = 0.0
+        S.tree_least[least_at : least_at + (size + 1) * windows * Q.tree_step[index]] = NO_VALUE
     for b in range(G.first.shape[0] - 1):
-        first, lanes = G.first[b], G.first[b + 1] - G.first[b]
-        for w in range(windows):
-            for lane in range(lanes):
-                node = first * windows * parts + (w * lanes + lane) * parts
-                S.entry[node] = G.begins[first + lane] * UNIT
+        for n in range(G.first[b], G.first[b + 1]):
+            for w in range(windows):
+                lane = P.base[b] + w * P.step[b] + (n - G.first[b]) * parts
+                S.entry[lane] = G.begins[n] * UNIT
 
 
 @kernel()
-def _run_segment(G, D, S, segment, begin, end, windows, parts, mins, place_room, tailed, ended):
+def _run_segment(G, D, S, P, Q, segment, begin, end, windows, parts, mins, tailed, ended):
     """Aggregate the windows of one segment; rows of one time see only the rows before that time."""
     size, nodes = end - begin, G.bundle.shape[0]
     summed = parts - 1 if tailed else parts
-    order, kinds, times = D.order, D.kinds, D.ts
-    kind_ptr, kind_bundle = G.kind_ptr, G.kind_bundle
+    apart = tailed or ended.shape[0] > 0
+    # Read once: reading an array out of a tuple counts a reference, and loops do it every time.
+    order, kinds, times, uptos, places = D.order, D.kinds, D.ts, D.upto, D.place
+    lows, highs, weights = D.low, D.high, D.weights
+    kind_ptr, kind_bundle, firsts, adds = G.kind_ptr, G.kind_bundle, G.first, G.adds
+    pull_ptr, push_ptr, ask_ptr, enter_ptr = G.pull_ptr, G.push_ptr, G.ask_ptr, G.enter_ptr
+    ask_lookup, ask_index, ask_plain, pair_ptr = G.ask_lookup, G.ask_index, G.ask_plain, G.pair_ptr
+    enter_index, index_lookup, equal = G.enter_index, G.index_lookup, G.index_equal
+    held, total, entry, tree, room = S.held, S.total, S.entry, S.tree, S.room
+    base, step, tree_at, tree_step = P.base, P.step, P.tree_at, P.tree_step
+    pull_from, pull_step, pull_to = P.pull_from, P.pull_step, P.pull_to
+    push_from, push_step, push_to = P.push_from, P.push_step, P.push_to
+    pair_from, pair_to = P.pair_from, P.pair_to
     i, rounds = begin, 0
     while i < end:
         rounds = let_signals_in(rounds)
@@ -323,50 +338,56 @@ def _run_segment(G, D, S, segment, begin, end, windows, parts, mins, place_room,
             j += 1
         # Windows that follow each other begin and end one after the other.
         low, high = 0, windows
-        while low < windows and D.high[segment, low] < ts:
+        while low < windows and highs[segment, low] < ts:
             low += 1
-        while high > low and D.low[segment, high - 1] >= ts:
+        while high > low and lows[segment, high - 1] >= ts:
             high -= 1
         if low == high:
             i = j
             continue
         for row in range(i, j):
-            at, least_at = (row - i) * nodes * windows * parts, (row - i) * nodes * windows * mins
             for n in range(kind_ptr[kinds[row]], kind_ptr[kinds[row] + 1]):
                 b = kind_bundle[n]
-                _gather(G, D, S, row, b, at, low, high, windows, parts, place_room)
-                if tailed:
-                    _bind_tail(G, D, S, b, at, low, high, windows, parts, segment, ts)
+                here = (row - i) * nodes * windows * parts + base[b]
+                _gather(
+                    b, row, here, low, high, base, step, entry, total, held, tree, room, uptos,
+                    pull_ptr, pull_from, pull_step, pull_to, ask_ptr, ask_lookup, ask_index,
+                    ask_plain, pair_ptr, pair_from, pair_to, tree_at, tree_step, equal, windows,
+                    parts,
+                )  # fmt: skip
+                first, lanes = firsts[b], firsts[b + 1] - firsts[b]
+                if apart:
+                    _count_last(
+                        G, D, S, b, here, low, high, parts, segment, ts, tailed, ended
+                    )
                 if summed > 1:
-                    _bind(G, D, S, row, b, at, low, high, windows, parts, summed)
+                    _bind(weights, adds, row, first, lanes, here, low, high, parts, summed, held)
                 if mins:
-                    _gather_least(
-                        G, D, S, row, b, at, least_at, low, high, windows, parts, mins, place_room
-                    )
-                if ended.shape[0]:
-                    _count_ended(G, D, S, b, at, low, high, windows, parts, segment, ts, ended)
+                    _gather_all_least(G, D, S, Q, b, row, row - i, here, low, high, parts, mins)
         for row in range(i, j):
-            at, least_at = (row - i) * nodes * windows * parts, (row - i) * nodes * windows * mins
             for n in range(kind_ptr[kinds[row]], kind_ptr[kinds[row] + 1]):
                 b = kind_bundle[n]
-                _commit(G, D, S, row, b, at, low, high, windows, parts, place_room, size)
+                here = (row - i) * nodes * windows * parts + base[b]
+                _commit(
+                    b, row, here, low, high, base, step, entry, total, held, tree, places,
+                    push_ptr, push_from, push_to, push_step, enter_ptr, enter_index, index_lookup,
+                    tree_at, equal, windows, parts, size,
+                )  # fmt: skip
                 if mins:
-                    _commit_least(
-                        G, D, S, row, b, least_at, low, high, windows, mins, place_room, size
-                    )
+                    _commit_all_least(G, D, S, Q, b, row, row - i, low, high, mins, size)
         i = j
 
 
 @kernel()
-def run_shared(G, D, S, place_room, tailed, numbers, values, ended):
+def run_shared(G, D, S, P, Q, tailed, numbers, values, ended):
     """Aggregate all windows of all segments, node by node.
 
     Parameters
     ----------
     G, D, S
         Tables of nodes and bundles, rows and segments, and buffers.
-    place_room
-        The places of an index.
+    P, Q
+        Where the parts and the least values of nodes, lanes and indexes are in the flat arrays.
     tailed
         Whether the last part counts the matches whose first row is the last one of a window; so it
         is where rows come backwards.
@@ -380,16 +401,15 @@ def run_shared(G, D, S, place_room, tailed, numbers, values, ended):
     for segment in range(D.segment_ptr.shape[0] - 1):
         let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
-        _open(G, S, end - begin, windows, parts, mins, place_room, tailed)
-        _run_segment(
-            G, D, S, segment, begin, end, windows, parts, mins, place_room, tailed, ended
-        )
+        _open(G, S, P, Q, end - begin, windows, parts)
+        _run_segment(G, D, S, P, Q, segment, begin, end, windows, parts, mins, tailed, ended)
         for b in range(G.first.shape[0] - 1):
-            first, lanes = G.first[b], G.first[b + 1] - G.first[b]
             for w in range(windows):
-                for lane in range(lanes):
-                    node = first * windows + w * lanes + lane
+                for n in range(G.first[b], G.first[b + 1]):
+                    lane = n - G.first[b]
+                    at = P.base[b] + w * P.step[b] + lane * parts
                     for a in range(parts):
-                        numbers[segment, w, first + lane, a] = S.total[node * parts + a]
+                        numbers[segment, w, n, a] = S.total[at + a]
+                    at = Q.base[b] + w * Q.step[b] + lane * mins
                     for a in range(mins):
-                        values[segment, w, first + lane, a] = S.total_least[node * mins + a]
+                        values[segment, w, n, a] = S.total_least[at + a]

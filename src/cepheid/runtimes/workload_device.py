@@ -103,7 +103,7 @@ def units_of(
             rest += group.members
         else:
             units.append(GroupUnit(shared, group, schema, scheduler))
-    for n in shared.alone:
+    for n in [*shared.alone, *(n for group in shared.looking for n in group.members)]:
         if why_not_on_device(shared.plans[n]):
             rest.append(n)
         else:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from cepheid.events.temporal import format_duration
-from cepheid.expressions.format import format_expression
+from cepheid.kinds.workload.explain_look_back import describe_look_back
+from cepheid.kinds.workload.explain_words import (
+    list_names,
+    name_symbol,
+    where_and_what,
+)
 from cepheid.kinds.workload.shared_system import UNIT, Node, SharedSystem, merge_vectors
 from cepheid.kinds.workload.sharing import Group, Method, SharedPlan
-from cepheid.patterns.symbols import Symbol
-from cepheid.plans.plan import WindowKind
 
 LINES_MAX = 40
 """Lines of one drawing; the rest is summarised by its number."""
 
-NAMES_MAX = 8
 PARTS_MAX = 5
 
 
 def explain_shared(shared: SharedPlan) -> str:
     """Describe what queries share, and why others do not."""
-    count = len(shared.groups)
+    count = len(shared.groups) + len(shared.looking)
     number_of = len(shared.names) + len(shared.beside)
     many = f"{number_of} quer{'y' if number_of == 1 else 'ies'}"
     sections = [_describe_group(shared, group) for group in shared.groups]
+    sections += [describe_look_back(shared, group) for group in shared.looking]
     reasons: dict[str, list[str]] = {}
     for number in sorted(shared.alone):
         reasons.setdefault(shared.alone[number], []).append(shared.names[number])
     for reason, names in reasons.items():
-        lone = [f"alone: {_listed(names)}", f"because: {reason}", _READING]
+        lone = [f"alone: {list_names(names)}", f"because: {reason}", _READING]
         sections.append([*lone, *_describe_twins(shared, names)])
     if shared.beside:
         sections.append(_describe_beside(shared))
@@ -47,7 +49,7 @@ def _describe_twins(shared: SharedPlan, names: list[str]) -> list[str]:
     for twin, first in shared.twins.items():
         if shared.names[first] in names:
             found.setdefault(first, [shared.names[first]]).append(shared.names[twin])
-    return [f"once for all, they differ in RETURN and HAVING: {_listed(n)}" for n in found.values()]
+    return [f"once for all, they differ in RETURN and HAVING: {list_names(n)}" for n in found.values()]
 
 
 def _describe_beside(shared: SharedPlan) -> list[str]:
@@ -56,26 +58,17 @@ def _describe_beside(shared: SharedPlan) -> list[str]:
     for name, plan in shared.beside.items():
         what = plan.stages[0].plan.what if len(plan.stages) == 1 else plan.what
         kinds.setdefault(what, []).append(name)
-    lines = [f"{what}: {_listed(names)}" for what, names in kinds.items()]
+    lines = [f"{what}: {list_names(names)}" for what, names in kinds.items()]
     return ["beside: each with a state of its own, over the same events", *lines]
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:NAMES_MAX])
-    return shown if len(names) <= NAMES_MAX else f"{shown} and {len(names) - NAMES_MAX:,} more"
 
 
 def _describe_group(shared: SharedPlan, group: Group) -> list[str]:
     names = [shared.names[number] for number in group.members]
     plan, system = group.plan, group.system
-    by = ", ".join(plan.partition.attributes)
-    keys = f"by {by}" if by else "the whole stream"
-    parts = [p.what if not p.attribute else f"{p.what} of {p.attribute}" for p in group.parts]
-    parts += [f"{'max' if e.largest else 'min'} of {e.attribute}" for e in group.extremes]
     numbers = "numbers" if group.method is Method.VECTOR else "entries"
     lines = [
-        f"group of {len(names)}: {_listed(names)}",
-        f"{keys}; {_describe_window(group)}; {plan.semantics.value}; {', '.join(parts)}",
+        f"group of {len(names)}: {list_names(names)}",
+        where_and_what(plan, group.parts, group.extremes),
         f"{group.method.value}: {len(system.nodes) - 1:,} {numbers} a key instead of "
         f"{system.before:,}, because numbers with equal inflow are equal",
     ]
@@ -83,20 +76,6 @@ def _describe_group(shared: SharedPlan, group: Group) -> list[str]:
     if group.method is not Method.VECTOR:
         lines += _common_parts(group)
     return lines
-
-
-def _describe_window(group: Group) -> str:
-    window = group.plan.window
-    match window.kind:
-        case WindowKind.NONE:
-            return "no window"
-        case WindowKind.TUMBLING:
-            return f"{format_duration(window.within)}, tumbling"
-        case WindowKind.TRAILING:
-            return f"the last {format_duration(window.within)}"
-        case _:
-            slide = format_duration(window.slide)
-            return f"{format_duration(window.within)}, sliding by {slide}"
 
 
 def _draw(group: Group, names: list[str]) -> list[str]:
@@ -121,7 +100,7 @@ def _draw(group: Group, names: list[str]) -> list[str]:
             final = place == len(own) - 1
             text = _label(group, system, child)
             if child in ends:
-                text += f" → {_listed(ends[child])}"
+                text += f" → {list_names(ends[child])}"
             lines.append(f"{indent}{'└─' if final else '├─'} {text}")
             draw(child, indent + ("   " if final else "│  "))
 
@@ -134,19 +113,13 @@ def _draw(group: Group, names: list[str]) -> list[str]:
 
 def _label(group: Group, system: SharedSystem, number: int) -> str:
     node: Node = system.nodes[number]
-    text = _symbol(group.symbols[node.symbol])
+    text = name_symbol(group.symbols[node.symbol])
     text += "+" if number in node.sources else ""
-    without = [_symbol(group.symbols[s]) for s in node.clears]
+    without = [name_symbol(group.symbols[s]) for s in node.clears]
     if without and not group.plan.patterns[0].guards:
         without = []
     text += f" (not {', '.join(without)})" if without else ""
     return text + (f", {node.shares} queries" if node.shares > 1 else "")
-
-
-def _symbol(symbol: Symbol) -> str:
-    name = symbol.event_type or "event"
-    conditions = sorted(format_expression(c).replace("_.", "") for c in symbol.conditions)
-    return f"{name}[{' AND '.join(conditions)}]" if conditions else name
 
 
 def _common_parts(group: Group) -> list[str]:
@@ -161,7 +134,7 @@ def _common_parts(group: Group) -> list[str]:
         here, seen = number, set[int]()
         while here != UNIT and here not in seen and system.nodes[here].sources:
             seen.add(here)
-            path.append(_symbol(group.symbols[system.nodes[here].symbol]))
+            path.append(name_symbol(group.symbols[system.nodes[here].symbol]))
             here = next((s for s in system.nodes[here].sources if s != here), UNIT)
         found.append((len(path), node.shares, " → ".join(reversed(path))))
     found.sort(reverse=True)

@@ -91,9 +91,15 @@ def _generation_of(one: _Generation, shared: SharedPlan) -> Generation:
     try:
         state = workload_from_bytes(job, one.state)
     except OtherGroupsError:
-        # Earlier versions ran queries over trailing windows alone; these go on so.
-        job = WorkloadJob(plan_of(one.came, one.gone, merge=one.merge, trailing=False))
-        state = workload_from_bytes(job, one.state)
+        # Earlier versions ran queries with edge predicates alone, and before that those over
+        # trailing windows; these go on so.
+        try:
+            job = WorkloadJob(plan_of(one.came, one.gone, merge=one.merge, look_back=False))
+            state = workload_from_bytes(job, one.state)
+        except OtherGroupsError:
+            former = plan_of(one.came, one.gone, merge=one.merge, trailing=False, look_back=False)
+            job = WorkloadJob(former)
+            state = workload_from_bytes(job, one.state)
     return Generation(job, state, one.came, list(one.gone), merge=one.merge)
 
 
@@ -106,12 +112,19 @@ def _beside_of(came: Rules) -> PipelinePlan | None:
 
 @lru_cache(maxsize=64)
 def plan_of(
-    came: Rules, gone: tuple[str, ...], *, merge: bool, trailing: bool = True
+    came: Rules,
+    gone: tuple[str, ...],
+    *,
+    merge: bool,
+    trailing: bool = True,
+    look_back: bool = True,
 ) -> SharedPlan:
     """Build the plan of rules that were added together, without the removed ones.
 
-    Without ``trailing``, rules over trailing windows run alone.
+    Without ``trailing``, rules over trailing windows run alone, without ``look_back`` those with
+    edge predicates.
     """
     plans = [TrendPlan.from_json(plan) for _, plan in came]
-    shared = share([name for name, _ in came], plans, merge=merge, trailing=trailing)
+    names = [name for name, _ in came]
+    shared = share(names, plans, merge=merge, trailing=trailing, look_back=look_back)
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

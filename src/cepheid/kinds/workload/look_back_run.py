@@ -35,7 +35,7 @@ from cepheid.kinds.trend.windows.open_windows import (
 from cepheid.kinds.trend.windows.start_counters import Changes
 from cepheid.kinds.trend.windows.step import PartitionState
 from cepheid.kinds.workload.look_back_sharing import LookBackGroup
-from cepheid.kinds.workload.look_back_tables import LanePass, tables_of
+from cepheid.kinds.workload.look_back_tables import LanePass, places_of, tables_of
 from cepheid.kinds.workload.shared_reading import SharedEvents, read_kinds, read_shared
 from cepheid.kinds.workload.shared_tables import Kinds
 from cepheid.language import tree
@@ -374,8 +374,9 @@ def _run(
     values = np.zeros((count, many, nodes, mins), np.int64)
     ended = np.zeros((count if tailed and not one.backwards else 0, many, nodes))
     buffers = _buffers(nodes * many, one.lanes * many, room, widest, parts, mins)
+    places = [places_of(tables, many, width, room) for width in (parts, mins)]
     kernel.run_shared(
-        tables, data, buffers, room, tailed and one.backwards, numbers, values, ended
+        tables, data, buffers, *places, tailed and one.backwards, numbers, values, ended
     )
     # Also false for infinities and NaN.
     if not (np.abs(numbers) < LARGE).all():

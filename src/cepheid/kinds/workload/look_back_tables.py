@@ -45,8 +45,48 @@ class LaneTables(NamedTuple):
     enter_index: NDArray[np.int64]
     index_bundle: NDArray[np.int64]
     index_lookup: NDArray[np.int64]
-    index_kind: NDArray[np.int64]
-    index_at: NDArray[np.int64]
+    index_equal: NDArray[np.bool_]
+
+
+class LanePlaces(NamedTuple):
+    """Where numbers are in flat arrays: in those of nodes by bundle, window, lane and part.
+
+    Pulls read and pushes write at a place in the first window, ``…_step`` further in the next one;
+    lanes of rows and indexes are counted from the first one of their bundle.
+    """
+
+    base: NDArray[np.int64]
+    step: NDArray[np.int64]
+    pull_from: NDArray[np.int64]
+    pull_step: NDArray[np.int64]
+    pull_to: NDArray[np.int64]
+    push_from: NDArray[np.int64]
+    push_to: NDArray[np.int64]
+    push_step: NDArray[np.int64]
+    pair_from: NDArray[np.int64]
+    pair_to: NDArray[np.int64]
+    tree_at: NDArray[np.int64]
+    tree_step: NDArray[np.int64]
+
+
+def places_of(tables: LaneTables, windows: int, parts: int, room: int) -> LanePlaces:
+    """Compute the places of numbers, for windows, parts and the places of an index."""
+    first, bundle = tables.first, tables.bundle
+    step = np.diff(first) * parts
+    base = first[:-1] * windows * parts
+
+    def of_nodes(nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        mine = bundle[nodes]
+        return np.asarray(base[mine] + (nodes - first[mine]) * parts)
+
+    tree_step = step[tables.index_bundle]
+    ends = np.cumsum(tree_step) * windows * room
+    return LanePlaces(
+        base, step, of_nodes(tables.pull_from), step[bundle[tables.pull_from]],
+        tables.pull_to * parts, tables.push_from * parts, of_nodes(tables.push_to),
+        step[bundle[tables.push_to]], tables.pair_from * parts, tables.pair_to * parts,
+        ends - tree_step * windows * room, tree_step,
+    )  # fmt: skip
 
 
 class LanePass(NamedTuple):
@@ -135,7 +175,6 @@ class _Builder:
         asks = self._asks()
         flat = [ask for own in asks for ask in own]
         kind_of = {lookup: kind for own in self.lookups.values() for lookup, kind in own}
-        widths = [len(bundles[b]) for b, _ in self.indexes]
         return LaneTables(
             _pointers(bound), _whole([b for own in bound for b in own]),
             _pointers(bundles), _whole([b for b, own in enumerate(bundles) for _ in own]),
@@ -148,8 +187,7 @@ class _Builder:
             _pointers([self._entered(b) for b in range(len(bundles))]),
             _whole([index for b in range(len(bundles)) for index in self._entered(b)]),
             _whole([b for b, _ in self.indexes]), _whole([lookup for _, lookup in self.indexes]),
-            _whole([kind_of[lookup] for _, lookup in self.indexes]),
-            _whole(np.cumsum([0, *widths])[:-1].tolist()),
+            np.array([kind_of[lookup] == EQUAL for _, lookup in self.indexes], np.bool_),
         )  # fmt: skip
 
     def _totals(self) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:

@@ -60,6 +60,8 @@ class _Snapshot(Meant):
     alone: dict[int, bytes]
     listing: dict[int, bytes]
     waiting: dict[int, bytes] = msgspec.field(default_factory=dict)
+    looking: tuple[tuple[str, ...], ...] = ()
+    """The texts of the queries that look back together; the first one has the events of all."""
 
 
 def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
@@ -78,6 +80,7 @@ def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
         {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.alone.items()},
         {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.listing.items()},
         {n: state_to_bytes(job.jobs[n], lone) for n, lone in state.waiting.items()},
+        _looking(job),
     )
     return write_state(FORMAT, snapshot)
 
@@ -92,7 +95,8 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
         ``OtherGroupsError`` of queries in other groups; E546 if they are damaged.
     """
     snapshot = read_own(FORMAT, data, _Snapshot, _meaning(job), _texts(job))
-    if [group.texts for group in snapshot.groups] != [_members(job, p) for p in job.programs]:
+    groups = [group.texts for group in snapshot.groups]
+    if groups != [_members(job, p) for p in job.programs] or snapshot.looking != _looking(job):
         raise OtherGroupsError(misfit("its queries were grouped in another way").diagnostics)
     state = WorkloadState(job)
     for names, keys in snapshot.keys:
@@ -118,6 +122,12 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
 def _members(job: WorkloadJob, program: SharedProgram) -> tuple[str, ...]:
     """List the texts of the queries of a group."""
     return tuple(job.shared.plans[n].text for n in program.group.members)
+
+
+def _looking(job: WorkloadJob) -> tuple[tuple[str, ...], ...]:
+    """List the texts of the queries of each group that looks back."""
+    plans = job.shared.plans
+    return tuple(tuple(plans[n].text for n in group.members) for group in job.shared.looking)
 
 
 def _pack_group(texts: tuple[str, ...], run: SharedRun | SharedTrailingRun) -> _Group:
