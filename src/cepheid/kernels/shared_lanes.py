@@ -5,8 +5,9 @@ the same events and look up the same earlier ones form a *bundle*, in which each
 events of a bundle are ranked once, and a row of lanes is looked up and entered at once: its
 additions are vector instructions. Overlapping windows are lanes too, as in ``lanes.py``.
 
-    total, entry [bundle, window, lane, part]     sums of all rows so far; what a new row begins with
-    tree [index, place, window, lane, part]       sums over ranks (Fenwick)
+    total[bundle, window, lane, part]       sums of all rows so far
+    entry[bundle, window, lane, part]       what a new row begins with
+    tree[index, place, window, lane, part]  sums over ranks (Fenwick)
 
 Edges without a predicate add to ``entry`` of a larger bundle (*push*), or are read from ``total``
 of one (*pull*), so that a row does not pay for edges of others. All arrays are flat, and their
@@ -357,9 +358,7 @@ def _run_segment(G, D, S, P, Q, segment, begin, end, windows, parts, mins, taile
                 )  # fmt: skip
                 first, lanes = firsts[b], firsts[b + 1] - firsts[b]
                 if apart:
-                    _count_last(
-                        G, D, S, b, here, low, high, parts, segment, ts, tailed, ended
-                    )
+                    _count_last(G, D, S, b, here, low, high, parts, segment, ts, tailed, ended)
                 if summed > 1:
                     _bind(weights, adds, row, first, lanes, here, low, high, parts, summed, held)
                 if mins:

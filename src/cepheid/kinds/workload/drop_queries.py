@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.kinds.workload.look_back_sharing import group_of
 from cepheid.kinds.workload.shared_run import SharedRun
 from cepheid.kinds.workload.shared_system import UNIT
 from cepheid.kinds.workload.shared_tables import SharedProgram
@@ -58,18 +59,16 @@ def narrower(shared: SharedPlan, numbers: Set[int]) -> SharedPlan:
         if places := _places(group, numbers):
             smaller = _smaller(group, places)
             groups.append(replace(smaller, members=tuple(moved[n] for n in smaller.members)))
-    looking = []
-    for together in shared.looking:
-        places = [place for place, n in enumerate(together.members) if n not in numbers]
-        if places:
-            members = [moved[together.members[place]] for place in places]
-            looking.append(together.only(places, members))
+    looking = [
+        [(moved[n], shared.plans[n]) for n in group.members if n not in numbers]
+        for group in shared.looking
+    ]
     return SharedPlan(
         tuple(shared.names[n] for n in kept),
         tuple(shared.plans[n] for n in kept),
         tuple(groups),
         {moved[n]: why for n, why in shared.alone.items() if n not in numbers},
-        tuple(looking),
+        tuple(group_of(members) for members in looking if members),
     )
 
 

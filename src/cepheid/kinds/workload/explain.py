@@ -49,7 +49,9 @@ def _describe_twins(shared: SharedPlan, names: list[str]) -> list[str]:
     for twin, first in shared.twins.items():
         if shared.names[first] in names:
             found.setdefault(first, [shared.names[first]]).append(shared.names[twin])
-    return [f"once for all, they differ in RETURN and HAVING: {list_names(n)}" for n in found.values()]
+    return [
+        f"once for all, they differ in RETURN and HAVING: {list_names(n)}" for n in found.values()
+    ]
 
 
 def _describe_beside(shared: SharedPlan) -> list[str]:

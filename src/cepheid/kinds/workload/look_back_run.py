@@ -78,9 +78,7 @@ class LookBackProgram:
         self.has = has
         self.bound = has.any(axis=0)
         # Relations are read one by one, so that each is a pair of names of its own.
-        self.edges = [
-            _renamed(edge, f"{number}") for number, edge in enumerate(group.edges)
-        ]
+        self.edges = [_renamed(edge, f"{number}") for number, edge in enumerate(group.edges)]
 
     def reads(self, name: str) -> bool:
         """Check whether a member reads a column."""
@@ -271,9 +269,7 @@ def _windows_of(
     shifted = events.ts - first * slide
     for segments in sliding_segments(events.key, shifted, kinds, *together, 0, count):
         number = first + segments.window[:, None] * many + np.arange(many)
-        yield _Windows(
-            segments, number, number * slide - 1, number * slide + window.within - 1
-        )
+        yield _Windows(segments, number, number * slide - 1, number * slide + window.within - 1)
 
 
 def _lanes_of_windows(program: LookBackProgram, one: LanePass, overlap: int) -> int:
@@ -312,9 +308,7 @@ def _answer_trailing(
             for member, answer in zip(one.members, answers, strict=True):
                 here = np.nonzero(windows.number >= 0)
                 changes = _changes_of(answer, here, segments.key, windows.high)
-                rows[member] += report_changes(
-                    program.jobs[member], changes, None, state.reported
-                )
+                rows[member] += report_changes(program.jobs[member], changes, None, state.reported)
     return rows
 
 
@@ -338,9 +332,7 @@ def _changes_of(
     """Build the changes of the windows of some segments."""
     ended = answer.ended[here]
     kind = np.where(ended.real > 0, trailing.ENDED, 0).astype(np.int8)
-    return Changes(
-        key[here[0]], time[here], kind, ended, answer.numbers[here], answer.values[here]
-    )
+    return Changes(key[here[0]], time[here], kind, ended, answer.numbers[here], answer.values[here])
 
 
 def _run(
@@ -419,9 +411,7 @@ def _look_ups(
     return (np.stack(places), np.stack(uptos)) if places else (none, none)
 
 
-def _buffers(
-    numbers: int, lanes: int, room: int, widest: int, parts: int, mins: int
-) -> _Buffers:
+def _buffers(numbers: int, lanes: int, room: int, widest: int, parts: int, mins: int) -> _Buffers:
     return _Buffers(
         np.zeros(widest * numbers * parts), np.zeros(numbers * parts), np.zeros(numbers * parts),
         np.zeros(room * lanes * parts), np.zeros(numbers * parts),

@@ -8,7 +8,7 @@ kept, read and ranked once for all (``look_back_run.py``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -75,14 +75,13 @@ class LookBackGroup:
         """Choose the passes over the events."""
         return choose_passes(self.cells)
 
-    def only(self, places: Sequence[int], members: Sequence[int]) -> LookBackGroup:
-        """Build the group of some members, with their new indexes in the workload."""
-        return replace(
-            self,
-            members=tuple(members),
-            orders=tuple(self.orders[p] for p in places),
-            cells=tuple(self.cells[p] for p in places),
-        )
+
+def group_of(numbered: Sequence[tuple[int, TrendPlan]]) -> LookBackGroup:
+    """Build a group of queries that can run together."""
+    draft = _Draft()
+    for number, plan in numbered:
+        draft.add(_Member(number, plan))
+    return draft.group()
 
 
 def why_apart(plan: TrendPlan) -> str:
@@ -151,7 +150,10 @@ def share_look_back(
     return tuple(groups), alone
 
 
-_LONELY = "events look at events before them, and no other query has the same edge predicate"
+_LONELY = (
+    "events look at events before them, and no other query of the same window, partition and "
+    "aggregates has its edge predicates"
+)
 
 
 class _Member:
@@ -222,9 +224,7 @@ class _Member:
                 tuple(sorted(places[1][a] for a in least)),
             )
             symbol = symbols[self.names[state.variable]]
-            cells.append(
-                BackCell(symbol, tuple(sources), q in template.starts, q in ends, adds)
-            )
+            cells.append(BackCell(symbol, tuple(sources), q in template.starts, q in ends, adds))
         return tuple(cells)
 
 
