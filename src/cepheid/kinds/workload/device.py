@@ -60,7 +60,7 @@ class GroupOnDevice:
         """Process a batch in time order; later batches have no event of its last time."""
         begun = time.perf_counter()
         columns = Columns(batch)
-        events = read_shared(self.program, self.keys, columns)
+        events = read_shared(self.program.group, self.program.kinds, self.keys, columns)
         length = len(events.ts)
         if not length:
             return

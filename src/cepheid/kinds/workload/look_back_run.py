@@ -181,7 +181,8 @@ def _add_events(program: LookBackProgram, state: PartitionState, batch: pa.Table
     batch = batch.select([name for name in batch.column_names if program.reads(name)])
     columns = Columns(batch)
     kept = columns.numbers(state.keys) >= 0
-    kept &= program.bound[read_kinds(program.kinds, columns, program.group.plan.type)]
+    kinds = read_kinds(program.kinds, columns, program.group.plan.type)
+    kept = np.asarray(kept & np.take(program.bound, kinds))
     table = batch if kept.all() else batch.filter(pa.array(kept))
     if state.events is not None:
         # Queries that were removed may have left columns.
@@ -208,7 +209,7 @@ def _one_by_one(
 
 def _ask(program: LookBackProgram, state: PartitionState, columns: Columns) -> _Asked | None:
     """Read events and the operands of their predicates; None if doubles or ranks do not do."""
-    events = read_shared(program, state.keys, columns)
+    events = read_shared(program.group, program.kinds, state.keys, columns)
     assert len(events.ts) == len(columns.batch), "the state keeps no event without a key"
     size = np.abs(events.weights)
     if not ((size == 0) | ((size >= WEIGHT_MIN) & (size <= WEIGHT_MAX))).all():

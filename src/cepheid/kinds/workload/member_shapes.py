@@ -56,7 +56,7 @@ class Conditions:
         self._known: dict[str | None, set[frozenset[tree.Expression]]] = {}
 
     def have_room(self, symbols: Iterable[Symbol]) -> bool:
-        """Check whether the group would distinguish few enough kinds of events with more symbols."""
+        """Check whether the group would distinguish few enough kinds of events with more."""
         wanted: dict[str | None, set[frozenset[tree.Expression]]] = {}
         for symbol in symbols:
             wanted.setdefault(symbol.event_type, set()).add(symbol.conditions)

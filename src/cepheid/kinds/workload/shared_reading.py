@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, KeyTable, look_up_types, read_times, value_keys
 from cepheid.kinds.trend.program.reading import fill_weights
-from cepheid.kinds.workload.shared_tables import Kinds, SharedProgram
+from cepheid.kinds.workload.member_shapes import ExtremeShape, PartShape
+from cepheid.kinds.workload.shared_tables import Kinds
+from cepheid.plans.plan import TrendPlan
 
 
 class SharedEvents(NamedTuple):
@@ -32,26 +34,41 @@ class SharedEvents(NamedTuple):
         )
 
 
-def read_shared(program: SharedProgram, keys: KeyTable, columns: Columns) -> SharedEvents:
+class GroupLike(Protocol):
+    """What a group reads of its events."""
+
+    @property
+    def plan(self) -> TrendPlan:
+        """Return the plan of one of the members."""
+
+    @property
+    def parts(self) -> tuple[PartShape, ...]:
+        """Return the parts of all members."""
+
+    @property
+    def extremes(self) -> tuple[ExtremeShape, ...]:
+        """Return the extremes of all members."""
+
+
+def read_shared(group: GroupLike, kinds: Kinds, keys: KeyTable, columns: Columns) -> SharedEvents:
     """Read the arrays of the events that belong to a partition (§4.2)."""
-    group = program.group
     length = len(columns.batch)
     weights = np.zeros((len(group.parts) - 1, length))
     for row, part in enumerate(group.parts[1:]):
         fill_weights(weights[row], columns, part.what, part.attribute or None)
     values = np.zeros((len(group.extremes), length), np.int64)
     times = read_times(columns, group.plan.time)
-    kinds = read_kinds(program.kinds, columns, group.plan.type)
+    kinds_of_events = read_kinds(kinds, columns, group.plan.type)
     numbers = columns.numbers(keys)
 
     def bound() -> NDArray[np.bool_]:
-        some = [bool(program.kinds.symbols_of(kind)) for kind in range(program.kinds.count)]
-        return np.asarray(np.array(some)[kinds] & (numbers >= 0))
+        some = [bool(kinds.symbols_of(kind)) for kind in range(kinds.count)]
+        return np.asarray(np.array(some)[kinds_of_events] & (numbers >= 0))
 
     for row, extreme in enumerate(group.extremes):
         vector = columns.vector(extreme.attribute)
         values[row] = value_keys(vector, largest=extreme.largest, bound=bound)
-    events = SharedEvents(times, numbers, kinds, weights, values)
+    events = SharedEvents(times, numbers, kinds_of_events, weights, values)
     if keys.names and (events.key < 0).any():
         events = events.take(np.flatnonzero(events.key >= 0))
     return events

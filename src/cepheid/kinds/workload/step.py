@@ -262,7 +262,7 @@ def _process(
         if (plan.time, waits(plan)) != admission:
             continue
         keys = state.keys[plan.partition.attributes]
-        events = read_shared(program, keys, columns)
+        events = read_shared(program.group, program.kinds, keys, columns)
         if isinstance(run, SharedTrailingRun):
             assert until is not None, "the stream has a last time when it has events"
             _report(program, run.feed(events, len(keys), until), found)
