@@ -76,13 +76,13 @@ def test_queries_with_a_common_edge_predicate_equal_the_oracle(
 def prices(count: int) -> pa.Table:
     """Return events of four types and two keys, with whole prices."""
     random = np.random.default_rng(count)
-    types = pa.array(["A", "A", "B", "C", "D"]).take(pa.array(random.integers(0, 5, count)))
+    types = [["A", "A", "B", "C", "D"][n] for n in random.integers(0, 5, count)]
     return pa.table(
         {
             "ts": pa.array(np.sort(random.integers(0, count, count)) * 1_000_000),
             "type": types,
-            "key": pa.array(["k", "l"]).take(pa.array(random.integers(0, 2, count))),
-            "price": random.integers(0, 50, count).astype(np.float64),
+            "key": ["kl"[n] for n in random.integers(0, 2, count)],
+            "price": pa.array(random.integers(0, 50, count).astype(np.float64)),
         }
     )
 
@@ -160,10 +160,10 @@ def test_numbers_beyond_doubles_run_alone() -> None:
     count = 2_000
     events = pa.table(
         {
-            "ts": np.arange(count),
+            "ts": range(count),
             "type": ["B", *["A"] * (count - 1)],
             "key": ["k"] * count,
-            "price": -np.arange(count).astype(np.float64),
+            "price": [float(-n) for n in range(count)],
         }
     )
     texts = [falling(p, "", "LOG2(COUNT(*)) AS n") for p in ("A+", "SEQ(B, A+)")]
