@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,7 @@ from benchmarks import (
     charts,
     edge_tables,
     edges,
+    kleene_workloads,
     linear,
     match_chart,
     matches,
@@ -54,7 +55,9 @@ def main() -> int:
     if options.only in (None, "edges"):
         status |= _edges(options, console)
     if options.only in (None, "workloads"):
-        status |= _workloads(options, console)
+        status |= _workloads(options, console, workloads.run)
+    if options.only in (None, "kleene-workloads"):
+        status |= _workloads(options, console, kleene_workloads.run)
     if options.only in (None, "spark"):
         _spark(options, console)
     if options.only in (None, "matches"):
@@ -79,6 +82,7 @@ def _options() -> argparse.Namespace:
             "linear",
             "edges",
             "workloads",
+            "kleene-workloads",
             "spark",
             "matches",
             "situations",
@@ -170,10 +174,12 @@ def _matches(options: argparse.Namespace, console: Console) -> None:
         console.print(charts.MISSING)
 
 
-def _workloads(options: argparse.Namespace, console: Console) -> int:
+def _workloads(
+    options: argparse.Namespace, console: Console, run: Callable[..., tuple[Table, list[str]]]
+) -> int:
     with console.status("workloads") as status:
         shrink = QUICK_SHRINK * 4 if options.quick else 1
-        table, wrong = workloads.run(shrink=shrink, tell=status.update)
+        table, wrong = run(shrink=shrink, tell=status.update)
     console.print(table)
     for sentence in wrong:
         console.print(f"DIFFERENT ANSWERS: {sentence}", markup=False)
