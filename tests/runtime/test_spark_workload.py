@@ -23,6 +23,8 @@ QUERIES = {
     "abc": f"RETURN key, COUNT(*) PATTERN SEQ(A, B, C) GROUP-BY key {MINUTES}",
     "sum": f"RETURN key, SUM(A.x) PATTERN SEQ(A+, B) GROUP-BY key {MINUTES}",
     "edge": f"RETURN key, COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x GROUP-BY key {MINUTES}",
+    "later edge": "RETURN key, COUNT(*) PATTERN SEQ(B, A+) WHERE A.x < NEXT(A).x GROUP-BY key "
+    f"{MINUTES}",
     "sector": "RETURN sector, COUNT(*) PATTERN SEQ(A, B) WHERE [key] GROUP-BY sector",
     "not": f"RETURN key, COUNT(*) PATTERN SEQ(A, NOT C, B) GROUP-BY key {MINUTES}",
     "whole": "RETURN COUNT(*) PATTERN SEQ(A, B)",

@@ -30,6 +30,10 @@ STREAMED = {
     "all": "RETURN COUNT(*) PATTERN SEQ(A, NOT C, B) WITHIN 4 s SLIDE 2 s",
     "sectors": "RETURN sector, COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x GROUP-BY sector "
     "WITHIN 4 s SLIDE 4 s",
+    "rises": "RETURN key, COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x GROUP-BY key "
+    "WITHIN 6 s SLIDE 2 s",
+    "later": "RETURN key, COUNT(*) PATTERN SEQ(B, A+) WHERE A.x < NEXT(A).x GROUP-BY key "
+    "WITHIN 6 s SLIDE 2 s",
     "list": "RETURN MATCHES PATTERN SEQ(A, B) SEMANTICS next WHERE [key] WITHIN 4 s SLIDE 4 s",
 }
 
@@ -63,16 +67,16 @@ def test_rules_come_and_go_with_a_restart(spark: SparkSession, tmp_path: Path) -
     events = events_of(600)
     half = cut(events, 2)
     folder = write_files(tmp_path / "events", [half[0]])
-    before = {name: STREAMED[name] for name in ("list", "pairs", "all")}
+    before = {name: STREAMED[name] for name in ("rises", "later", "list", "pairs", "all")}
     first = workload(before).stream(read_stream(spark, folder, 1), watermark="0 seconds")
     drain(first, tmp_path, "a")
     write_files(folder, [half[1], sentinel(events, 60)])
-    after = {name: STREAMED[name] for name in ("sectors", "pairs", "trends", "list")}
+    after = {name: STREAMED[name] for name in ("sectors", "pairs", "trends", "list", "later")}
     second = workload(after).stream(read_stream(spark, folder, 1), watermark="0 seconds")
     drain(second, tmp_path, "a")
     rows = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "a-rows")).toArrow()
     # Rules that keep events go on too, though the columns of all rules come in another order.
-    for name in ("pairs", "list"):
+    for name in ("pairs", "list", "later"):
         expected = workload(before)[name].run(events)
         assert same(own_rows(rows, name, expected), expected.to_pylist())
     for name in ("trends", "sectors"):

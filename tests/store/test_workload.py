@@ -25,6 +25,7 @@ from cepheid.testing.strategies import streams
 QUERIES = {
     "pairs": "RETURN key, COUNT(*) PATTERN SEQ(A, B) GROUP-BY key WITHIN 4 s SLIDE 2 s",
     "rises": "RETURN COUNT(*), MAX(A.price) PATTERN A+ WHERE A.price < NEXT(A).price",
+    "later": "RETURN COUNT(*), MAX(A.price) PATTERN SEQ(B, A+) WHERE A.price < NEXT(A).price",
     "next": "RETURN COUNT(*) PATTERN SEQ(A, A) SEMANTICS contiguous TIES arrival WITHIN 3 s",
     "listed": "RETURN MATCHES PATTERN SEQ(A, B) WHERE [key] WITHIN 3 s SLIDE 3 s",
 }

@@ -377,7 +377,11 @@ def _run_segment(G, D, S, P, Q, segment, begin, end, windows, parts, mins, taile
         i = j
 
 
-@kernel()
+def _work(G, D, *_):
+    return float(D.order.shape[0])
+
+
+@kernel(work=_work)
 def run_shared(G, D, S, P, Q, tailed, numbers, values, ended):
     """Aggregate all windows of all segments, node by node.
 
