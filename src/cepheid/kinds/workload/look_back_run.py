@@ -51,7 +51,7 @@ from cepheid.plans.plan import WindowKind
 WINDOWS_MAX = 16
 """Overlapping windows that are lanes of one segment."""
 
-LANES_WANTED = 32
+LANES_WANTED = 64
 """Numbers of an index for one place: with more, the trees of a window leave a processor's cache."""
 
 NUMBERS_MAX = 1 << 24

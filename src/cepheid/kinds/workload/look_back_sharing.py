@@ -189,7 +189,7 @@ class _Member:
             self.shapes.extremes,
         )
 
-    @property
+    @cached_property
     def used(self) -> frozenset[SharedRelation]:
         """Collect the relations of transitions."""
         states = self.plan.patterns[0].states

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 NO_RELATION = -1
@@ -43,7 +44,7 @@ class BackCell(NamedTuple):
 Cells = tuple[BackCell, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BackSystem:
     """Nodes, as cells whose sources are nodes, and those that count the matches of each query."""
 
@@ -51,7 +52,7 @@ class BackSystem:
     outputs: tuple[tuple[int, ...], ...]
     places: dict[tuple[int, int], int]
 
-    @property
+    @cached_property
     def looked_up(self) -> frozenset[int]:
         """Collect the nodes that keep their events by rank: the lanes of indexes."""
         return frozenset(

@@ -162,10 +162,8 @@ class _Builder:
         """Build the arrays."""
         group, nodes, bundles = self.group, self.nodes, self.bundles
         symbols = [self.system.nodes[lanes[0]].symbol for lanes in bundles]
-        bound = [
-            [b for b, symbol in enumerate(symbols) if symbol in kinds.symbols_of(kind)]
-            for kind in range(kinds.count)
-        ]
+        found = [set(kinds.symbols_of(kind)) for kind in range(kinds.count)]
+        bound = [[b for b, symbol in enumerate(symbols) if symbol in own] for own in found]
         adds = np.zeros((len(nodes), len(group.parts) + 1))
         takes = np.zeros((len(nodes), len(group.extremes)), np.bool_)
         for n, node in enumerate(nodes):
