@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.comparison import same_rows, table_of
+from tests.engine.comparison import same_rows
 from tests.engine.test_linear import SCHEMA, runnable
 from tests.engine.test_workload import WINDOWS, check, rows_of
 
 from cepheid.api import query
+from cepheid.kernels.tiers import Tier, forced
 from cepheid.kinds.workload import look_back_run
 from cepheid.kinds.workload.live_rules import RunningRules
 from cepheid.kinds.workload.live_snapshot import rules_from_bytes, rules_to_bytes
@@ -217,7 +218,19 @@ def test_the_first_rule_may_go() -> None:
         assert same_rows(actual, expected), name
 
 
-def test_table_of_no_events() -> None:
+@pytest.mark.parametrize("window", LONG[1:])
+def test_both_tiers_give_the_same_bits(window: str) -> None:
+    aggregates = "SUM(A.price) AS s, MIN(A.price) AS least, MAX(A.price) AS most"
+    texts = [falling(pattern, window, aggregates) for pattern in (*ENTRIES, *EXITS, *BOTH)]
+    events = prices(150)
+    found = []
+    for tier in (Tier.INTERPRET, Tier.COMPILE):
+        with forced(tier):
+            found.append(workload(texts).run(events))
+    assert len(found[0])
+    assert found[0].equals(found[1])
+
+
+def test_no_events_give_no_rows() -> None:
     texts = [falling(pattern, "WITHIN 20 s SLIDE 5 s") for pattern in ENTRIES]
     assert workload(texts).run(prices(10).slice(0, 0)).num_rows == 0
-    assert table_of([]).num_rows == 0
