@@ -13,10 +13,11 @@ from pyarrow import csv, feather, parquet
 from tests.interfaces.program import run
 
 import cepheid
-from cepheid.interfaces.rule import Limit, Rule
+from cepheid.interfaces.rule import Rule
 from cepheid.interfaces.rule_parameters import holes_in, read_parameters, variants_of
 from cepheid.interfaces.rule_queries import EventColumns, ready_rules
 from cepheid.interfaces.rules import RulesRead, read_rules
+from cepheid.plans.limits import Limit
 
 AB = "RETURN COUNT(*) PATTERN SEQ(A, B)"
 AC = "RETURN COUNT(*) PATTERN SEQ(A, C)"

@@ -7,23 +7,28 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cepheid.errors import CepheidError, DataError, Diagnostic, QueryError, suggest_names
-from cepheid.interfaces.alerts import Throttle, keys_of
+from cepheid.errors import CepheidError, DataError, QueryError
 from cepheid.interfaces.cli_input import WrongUseError
-from cepheid.interfaces.rule import Limit, Rule
+from cepheid.interfaces.limited_rules import check_columns, untimed_limit
 from cepheid.interfaces.rule_queries import Ready, Refusals, RuleQuery
 from cepheid.jobs.sources import EventSource
-from cepheid.runtimes.backtest import Dated, Pass, dated, run_pass
+from cepheid.kinds.workload.alert_limits import (
+    DUPLICATE,
+    OVER_LIMIT,
+    SHOWN,
+    WHY,
+    Throttle,
+    values_of,
+)
+from cepheid.kinds.workload.dated_rows import Dated, dated
+from cepheid.runtimes.backtest import Pass, run_pass
 from cepheid.store.snapshot import Interval
 
-SHOWN, DUPLICATE, OVER_LIMIT = 0, 1, 2
-WHY = (None, "duplicate", "over limit")
 DAY_NS = 86_400_000_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -123,9 +128,7 @@ def _alerts_of(one: Reported, kind: pa.DataType) -> pa.Table:
     at: Any = pa.array([None] * count, kind)
     if one.times is not None:
         at = pa.array(one.times[order], pa.int64()).cast(kind)
-    values = [
-        msgspec.json.encode(row, enc_hook=str).decode() for row in one.rows.take(order).to_pylist()
-    ]
+    values = values_of(one.rows.take(order))
     name, variant, severity = one.query.rule.name, _variant(one.query), one.query.rule.severity
     columns: dict[str, Any] = {
         "rule": pa.array([name] * count, pa.string()),
@@ -214,10 +217,8 @@ def _plans(ready: Ready, schema: pa.Schema, refusals: Refusals) -> dict[str, Dat
         except QueryError as error:
             why = error
         else:
-            if not plans[name].times and (rule.rate_limit or rule.deduplicate):
-                message = f"the rule `{rule.name}` limits its alerts, but its rows have no time"
-                helps = ("add a window: `WITHIN 10 minutes SLIDE 1 minute`",)
-                why = DataError([Diagnostic("E535", message, helps=helps)])
+            if not plans[name].times:
+                why = untimed_limit(rule)
         if why is not None:
             why.file = rule.name
             refusals.add(why)
@@ -240,37 +241,9 @@ def _reported(query: RuleQuery, plan: Dated, done: Pass, tick_ns: int) -> Report
     for limit, fate in ((query.rule.deduplicate, DUPLICATE), (query.rule.rate_limit, OVER_LIMIT)):
         if limit is not None:
             assert times is not None, "limits of rows without times are refused"
-            _check_columns(query.rule, limit, shown.column_names)
-            _suppress(shown, times, fates, limit, fate, tick_ns)
+            check_columns(query.rule, limit, shown.column_names)
+            Throttle(limit, tick_ns).suppress(shown, times, fates, fate)
     return Reported(query, shown, times, fates)
-
-
-def _check_columns(rule: Rule, limit: Limit, known: list[str]) -> None:
-    for name in limit.by:
-        if name not in known:
-            message = f"the rule `{rule.name}` limits alerts by `{name}`, "
-            message += "which its rows do not have"
-            helps = (suggest_names(name, known, owner="a row"),)
-            raise DataError([Diagnostic("E535", message, helps=helps)], file=rule.name)
-
-
-def _suppress(
-    rows: pa.Table,
-    times: NDArray[np.int64],
-    fates: NDArray[np.int8],
-    limit: Limit,
-    fate: int,
-    tick_ns: int,
-) -> None:
-    """Give a fate to the rows above a limit, among those that are alerts so far."""
-    left = np.flatnonzero(fates == SHOWN)
-    order = left[np.argsort(times[left], kind="stable")]
-    chosen = rows.select(list(limit.by)).take(order)
-    throttle = Throttle(limit, tick_ns)
-    keys = keys_of((column.to_pylist() for column in chosen.columns), len(order))
-    for place, key in zip(order.tolist(), keys, strict=True):
-        if not throttle.lets(key, int(times[place])):
-            fates[place] = fate
 
 
 def _days(span: Interval, done: Pass, tick_ns: int) -> float | None:

@@ -11,6 +11,7 @@ import msgspec
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
 from cepheid.interfaces.rule_parameters import Parameters, read_parameters
+from cepheid.plans.limits import Limit
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 _ANSWERS = {
@@ -24,14 +25,6 @@ _LIMIT = re.compile(
 _REPEAT = re.compile(
     r"(?:(?P<by>.+?)\s+)?within\s+(?P<amount>\d+(?:\.\d+)?)\s*(?P<unit>[^\W\d]+)", re.IGNORECASE
 )
-
-
-class Limit(msgspec.Struct, frozen=True):
-    """At most so many alerts in any stretch of time, for each value of some columns of the rows."""
-
-    rows: int
-    per_us: int
-    by: tuple[str, ...] = ()
 
 
 class Rule(msgspec.Struct, frozen=True):
