@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,14 @@ class Metrics:
         Spark does not count what foreachBatch writes, so ``cepheid_rows`` needs it.
         """
         return self._numbers.counted(write)
+
+    def suppressed(self, rule: str, why: str, count: int) -> None:
+        """Count rows of a rule that its limits suppressed."""
+        self._numbers.suppress(rule, why, count)
+
+    def refused(self, counts: Mapping[str, int]) -> None:
+        """Show how often each rule was refused."""
+        self._numbers.refuse(counts)
 
     def close(self) -> None:
         """Stop the server and listen no more."""

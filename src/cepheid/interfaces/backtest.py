@@ -73,7 +73,7 @@ class Backtest(NamedTuple):
         ]
         columns: dict[str, Any] = {
             "rule": pa.array([one.query.rule.name for one in found], pa.string()),
-            "variant": pa.array([_variant(one.query) for one in found], pa.string()),
+            "variant": pa.array([one.query.values for one in found], pa.string()),
             "owner": pa.array([one.query.rule.owner or None for one in found], pa.string()),
             "severity": pa.array([one.query.rule.severity or None for one in found], pa.string()),
         }
@@ -110,11 +110,6 @@ class Backtest(NamedTuple):
         return pa.concat_tables(parts)
 
 
-def _variant(query: RuleQuery) -> str | None:
-    own, rule = query.variant.name, query.rule.name
-    return own[len(rule) + 1 : -1] if own != rule else None
-
-
 def _edges(one: Reported) -> tuple[int | None, int | None]:
     if one.times is None or not one.count(SHOWN):
         return None, None
@@ -129,7 +124,7 @@ def _alerts_of(one: Reported, kind: pa.DataType) -> pa.Table:
     if one.times is not None:
         at = pa.array(one.times[order], pa.int64()).cast(kind)
     values = values_of(one.rows.take(order))
-    name, variant, severity = one.query.rule.name, _variant(one.query), one.query.rule.severity
+    name, variant, severity = one.query.rule.name, one.query.values, one.query.rule.severity
     columns: dict[str, Any] = {
         "rule": pa.array([name] * count, pa.string()),
         "variant": pa.array([variant] * count, pa.string()),

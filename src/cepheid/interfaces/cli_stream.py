@@ -25,6 +25,7 @@ from cepheid.interfaces.cli_options import (
 from cepheid.interfaces.commands import Option
 from cepheid.interfaces.console import complain
 from cepheid.interfaces.rule_queries import EventColumns, Ready, Refusals, ready_rules
+from cepheid.interfaces.rules import stamp_of
 
 
 def stream(
@@ -84,6 +85,10 @@ def stream(
     buckets: Annotated[
         int | None,
         Option(help="Buckets for groups, 8 without it: as many as cores, before the first start."),
+    ] = None,
+    keys: Annotated[
+        list[str] | None,
+        Option(help="Keys of rules that may come: user or user,country; repeatable."),
     ] = None,
     packages: Annotated[
         str | None, Option(help="Packages of Spark that the source needs, such as Kafka's.")
@@ -147,15 +152,14 @@ def stream(
     """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
     # Spark takes a second to load, and mistakes in a query do not need it.
 
-    def read_ready(place: Path | None) -> Ready:
-        chosen = place or rules
-        assert chosen is not None, "a folder of rules is given"
+    def read_ready() -> Ready:
+        assert rules is not None, "a folder of rules is given"
         events = EventColumns(time, type_, time_unit, time_format)
-        return ready_rules(find_rules(chosen, file), events)
+        return ready_rules(find_rules(rules, file), events)
 
     if rules is not None:
         refuse_options("--rules takes the place of a query", query=text)
-    first = read_ready(None) if rules is not None else None
+    first = read_ready() if rules is not None else None
     if first is not None and not first.queries:
         Refusals(first)
     written, name = given_text(file, text) if first is None else ("", "")
@@ -170,7 +174,7 @@ def stream(
     from cepheid.interfaces.run_command import named_inputs
     from cepheid.interfaces.stream_command import stream_query, wrong_use
     from cepheid.interfaces.stream_options import Options
-    from cepheid.interfaces.stream_rules import stream_rules
+    from cepheid.interfaces.stream_rules import Source, stream_rules
 
     source = named_inputs(compiled, sources) if compiled is not None else sources[0]
     if isinstance(source, str) and len(sources) > 1:
@@ -186,12 +190,12 @@ def stream(
         lateness=allowed_lateness, message=message, start=start, rows=rows, keep=keep,
         on_loss=on_loss,
         kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
-        buckets=buckets,
+        buckets=buckets, keys=tuple(keys or ()),
     )  # fmt: skip
     if wrong := wrong_use(compiled, options):
         raise WrongUseError(wrong)
     if rules is not None:
-        stream_rules(read_ready, options, complain)
+        stream_rules(Source(read_ready, lambda: stamp_of(rules)), options, complain)
         return
     assert compiled is not None
     try:

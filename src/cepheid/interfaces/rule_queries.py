@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -32,6 +33,12 @@ class RuleQuery(NamedTuple):
     rule: Rule
     variant: Variant
     compiled: CompiledQuery
+
+    @property
+    def values(self) -> str | None:
+        """Return the values of the parameters; None if the rule has one variant."""
+        own, rule = self.variant.name, self.rule.name
+        return own[len(rule) + 1 : -1] if own != rule else None
 
 
 class Ready(NamedTuple):
@@ -118,12 +125,17 @@ def _queries_of(
     values = dict(rule.parameters) | {name: given[name] for name in given if name in holes}
     found = {}
     for variant in variants_of(rule.name, rule.query, tuple(values.items())):
-        text = {variant.name: variant.query}
-        compiled = workload(text, **events._asdict()).queries[0]
+        compiled = _compiled(variant.name, variant.query, events)
         if schema is not None:
             compiled = compiled.with_schema(schema)
         found[variant.name] = RuleQuery(rule, variant, compiled)
     return found
+
+
+@lru_cache(maxsize=4096)
+def _compiled(name: str, text: str, events: EventColumns) -> CompiledQuery:
+    """Compile a query; a stream reads its rules again whenever one of them changes."""
+    return workload({name: text}, **events._asdict()).queries[0]
 
 
 class Refusals:

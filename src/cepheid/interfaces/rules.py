@@ -74,6 +74,20 @@ def read_rules(path: Path) -> RulesRead:
     return RulesRead(rules, tuple(refused))
 
 
+def stamp_of(path: Path) -> tuple[object, ...]:
+    """Collect what changes with the files of rules, so that they are read again only then."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    found: list[tuple[object, ...]] = []
+    for file in files:
+        try:
+            about = file.stat()
+        except OSError:
+            found.append((str(file),))
+            continue
+        found.append((str(file), about.st_ino, about.st_size, about.st_mtime_ns))
+    return tuple(found)
+
+
 def _written(path: Path) -> Iterator[Written | CepheidError]:
     if path.is_dir():
         yield from _in_folder(path)

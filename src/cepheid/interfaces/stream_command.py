@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,8 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         return f"--metrics is a port, 1 to {PORTS - 1}, not {options.metrics}"
     if options.buckets is not None and not 1 <= options.buckets <= BUCKETS_MAX:
         return f"--buckets is a number from 1 to {BUCKETS_MAX}, not {options.buckets}"
+    if options.keys and compiled is not None:
+        return "--keys has no effect here: a query alone knows its keys"
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
     if options.once and options.idle is not None:
@@ -106,7 +108,8 @@ def live_session(options: Options) -> Iterator[SparkSession]:
 
 def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) -> None:
     """Run a live query in a session."""
-    with clear_failures(), numbers_shown(spark, options) as counted:
+    with clear_failures(), numbers_shown(spark, options) as numbers:
+        counted = numbers.counted
         if earlier := cut_off(compiled, options):
             finish(spark, *earlier, counted)
         output = output_in(spark, compiled, options)
@@ -138,20 +141,51 @@ def output_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
     return output
 
 
+class Numbers:
+    """What counts the rows of sinks, and of rules what is suppressed and refused.
+
+    Without a server that shows them, nothing is counted.
+    """
+
+    def __init__(self, served: metrics.Metrics | None = None) -> None:
+        self._served = served
+
+    def counted(self, write: Write) -> Write:
+        """Let a sink count the rows that it writes."""
+        return write if self._served is None else self._served.counted(write)
+
+    def suppressed(self, rule: str, why: str, count: int) -> None:
+        """Count rows of a rule that are no alerts."""
+        if self._served is not None:
+            self._served.suppressed(rule, why, count)
+
+    def refused(self, counts: Mapping[str, int]) -> None:
+        """Show how often rules were refused."""
+        if self._served is not None:
+            self._served.refused(counts)
+
+
 @contextmanager
-def numbers_shown(spark: SparkSession, options: Options) -> Iterator[Counted]:
-    """Show the numbers of the query while the body runs; yield what lets a sink count its rows."""
+def numbers_shown(spark: SparkSession, options: Options) -> Iterator[Numbers]:
+    """Show the numbers of the query while the body runs; yield what counts them."""
     if options.metrics is None:
-        yield lambda write: write
+        yield Numbers()
         return
     with metrics.serve(spark, options.metrics) as served:
-        yield served.counted
+        yield Numbers(served)
 
 
-def start(output: LiveOutput, options: Options, counted: Counted, *, single: bool = False) -> Any:
+def start(
+    output: LiveOutput,
+    options: Options,
+    counted: Counted,
+    *,
+    single: bool = False,
+    more: Mapping[str, Write] | None = None,
+) -> Any:
     """Start a live query that writes rows to the sink, or let it run a single micro-batch.
 
-    Late and bad records go beside the sink.
+    Late and bad records go beside the sink, ``more`` parts to sinks of their own.
     """
     clear_unplanned(options.checkpoint)
     note = read_note(options.checkpoint)
@@ -168,7 +202,7 @@ def start(output: LiveOutput, options: Options, counted: Counted, *, single: boo
         writer = writer.trigger(processingTime=every)
     sinks = sinks_of(options)
     sinks[ROWS] = counted(sinks[ROWS])
-    sinks = {part: following(write, first) for part, write in sinks.items()}
+    sinks = {part: following(write, first) for part, write in sinks.items()} | dict(more or {})
     return writer.foreachBatch(parts_sink(output, sinks)).start()
 
 

@@ -57,6 +57,7 @@ class Options(msgspec.Struct, frozen=True):
     idle: str | None = None
     lateness: str | None = None
     buckets: int | None = None
+    keys: tuple[str, ...] = ()
 
     @property
     def live(self) -> LiveOptions:

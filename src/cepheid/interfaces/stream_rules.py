@@ -1,50 +1,60 @@
-"""``cepheid stream --rules``: run rules over a live stream, and reload them while it runs.
+"""``cepheid stream --rules``: run rules over a live stream; they change while it runs.
 
-The folder is checked between micro-batches. If its rules have changed, the query is stopped and
-restarted with the new rules on the same checkpoint: unchanged rules continue with their state. A
-micro-batch that was cut off is finished by the rules that began it.
+The folder is checked every second. What has changed is appended to the rules log of the
+checkpoint, which the running query reads as its second source.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 from rich.console import Console
 
-from cepheid import runtimes
-from cepheid.errors import CepheidError, QueryError, visible
+from cepheid.api import CompiledQuery, query
+from cepheid.errors import CepheidError, visible
+from cepheid.interfaces.limited_rules import check_columns, untimed_limit
 from cepheid.interfaces.rule import Rule
-from cepheid.interfaces.rule_queries import Ready
-from cepheid.interfaces.rules import NAME, TEXT
-from cepheid.interfaces.stream_command import Counted, live_session, numbers_shown, showing, start
+from cepheid.interfaces.rule_queries import Ready, RuleQuery
+from cepheid.interfaces.stream_command import live_session, numbers_shown, showing, start
 from cepheid.interfaces.stream_options import Options
 from cepheid.interfaces.stream_restart import begun
 from cepheid.interfaces.stream_sources import source_of
-from cepheid.language import tree
-from cepheid.plans.plan import TrendPlan
-from cepheid.runtimes.checkpoints import is_unfinished
-from cepheid.runtimes.spark.live_output import LiveOutput
-from cepheid.runtimes.spark.stream_tasks import ROWS
+from cepheid.jobs.misfits import misfit
+from cepheid.kinds.workload.rule_places import Freedom, Keys, freedom_of, keys_for
+from cepheid.kinds.workload.rule_records import Put
+from cepheid.runtimes.rules_log import Placed, RulesLog
+from cepheid.runtimes.spark.live_rules import RuleStream
+from cepheid.runtimes.spark.live_rules import stream_rules as alerts_of_rules
+from cepheid.runtimes.spark.stream_tasks import SUPPRESSED
 from cepheid.spark.failures import FAILURES, clear_error
-from cepheid.workloads import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Read = Callable[[Path | None], Ready]
-"""Read the rules of the user, or those in another place."""
-Output = TypeVar("Output")
 Complain = Callable[[str], None]
-
-SAVED = "cepheid-rules.jsonl"
-"""The file of a checkpoint with the rules that it was last used with."""
 
 SECONDS = 1.0
 """The interval between checks of the rules."""
+
+
+class Fitted(NamedTuple):
+    """A query of a rule, planned for the columns of the stream."""
+
+    put: Put
+    freedom: Freedom
+
+
+Fit = Callable[[RuleQuery], Fitted]
+"""Plan a query for a stream; raises a CepheidError if it does not fit."""
+
+
+class Source(NamedTuple):
+    """Where rules come from: how they are read, and what changes with them."""
+
+    read: Callable[[], Ready]
+    stamp: Callable[[], object]
 
 
 class Rulebook:
@@ -52,129 +62,163 @@ class Rulebook:
 
     Parameters
     ----------
-    read
+    source
         Reads the rules; those with mistakes are refused alone.
     complain
         Called once for a rule that cannot be read or run; its previous version continues.
     """
 
-    def __init__(self, read: Read, complain: Complain) -> None:
-        self._read, self._complain = read, complain
-        self._said: dict[str, None] = {}
-        self._unfit: dict[Rule, CepheidError] = {}
-        self._ready = read(None)
-        for error in self._ready.refused:
-            self._tell(error, self._said, is_running=False)
-        rules = {query.rule for query in self._ready.queries.values()}
-        limited = sorted(rule.name for rule in rules if rule.rate_limit or rule.deduplicate)
-        if limited:
-            named = visible(", ".join(limited))
-            complain(f"notice: a stream does not limit alerts yet; all rows leave of: {named}")
+    def __init__(self, source: Source, complain: Complain) -> None:
+        self._source, self._complain = source, complain
+        self._said: set[str] = set()
+        self._known: dict[tuple[Rule, str], Fitted | CepheidError] = {}
+        self._stamp = source.stamp()
+        self._ready = source.read()
+        self.rules: dict[str, Fitted] = {}
+        self.refused: Counter[str] = Counter()
+        """How often each rule was refused."""
 
     @property
-    def rules(self) -> Workload:
-        """Return the rules that run."""
-        return self._ready.workload
+    def reader(self) -> CompiledQuery:
+        """Build a query that reads the times of events as all rules do."""
+        source = next(iter(self._ready.queries.values())).compiled.source
+        return query(
+            f"SELECT `{source.time}` FROM events",
+            time=source.time,
+            type=source.type,
+            tiebreak=source.tiebreak,
+            time_unit=source.time_unit,
+            time_format=source.time_format,
+        )
 
-    def earlier(self, file: Path) -> Workload | None:
-        """Read the rules that a checkpoint was last used with, if they were different."""
-        if not file.exists():
-            return None
-        ready = self._read(file)
-        for error in ready.refused:
-            raise error
-        rules = ready.workload
-        return rules if _texts(rules) != _texts(self.rules) else None
+    def go_on(self, log: RulesLog) -> None:
+        """Know the rules of a log: of those that are refused now, the versions there go on."""
+        if log.keys is None:
+            return
+        for name, (place, put) in log.rules.items():
+            self.rules[name] = Fitted(put, Freedom(frozenset(log.keys[place]), put.keys))
 
-    def save(self, file: Path) -> None:
-        """Write the rules to a file, whole or not at all."""
-        lines = [{NAME: name, TEXT: text} for name, text in _texts(self.rules).items()]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".", delete=False) as written:
-            written.write(msgspec.json.Encoder().encode_lines(lines))
-        Path(written.name).replace(file)
-
-    def fit(self, try_out: Callable[[Workload], Output]) -> Output:
-        """Try out the rules that were read first; those that do not fit the events are refused.
+    def fit(self, fit: Fit) -> dict[str, Fitted]:
+        """Plan the rules that were read first; those that do not fit the events are refused.
 
         Raises
         ------
         CepheidError
-            If no rule fits, or the events are at fault.
+            If no rule fits, why the first does not.
         """
-        while True:
-            try:
-                return try_out(self.rules)
-            except QueryError as error:
-                ready = self._unfitting(self._ready, error)
-                if not ready.queries:
-                    raise
-                self._tell(error, self._said, is_running=False)
-                self._ready = ready
+        errors = self._take(self._ready, fit)
+        if not self.rules and errors:
+            raise errors[0]
+        return self.rules
 
-    def changed(self, try_out: Callable[[Workload], object]) -> bool:
-        """Read the rules again; return whether some are different and can run."""
-        said: dict[str, None] = {}
+    def changed(self, fit: Fit) -> bool:
+        """Read the rules again, if their files have changed; return whether some did."""
+        stamp = self._source.stamp()
+        if stamp == self._stamp:
+            return False
+        before = self.rules
         try:
-            ready = self._read(None)
-            for error in ready.refused:
-                ready = self._as_before(ready, error, said)
-            for rule in {query.rule for query in ready.queries.values()} & self._unfit.keys():
-                # Trying out again takes a second, and gives the same mistake.
-                ready = self._as_before(_without(ready, rule), self._unfit[rule], said)
-            while ready.queries and _texts(ready.workload) != _texts(self.rules):
-                try:
-                    try_out(ready.workload)
-                except QueryError as error:
-                    ready = self._as_before(self._unfitting(ready, error), error, said)
-                    continue
-                self._ready = ready
-                return True
+            ready = self._source.read()
         except (CepheidError, OSError, ValueError) as error:
-            self._say(f"{error}\nthe rules before go on", said)
-        finally:
-            self._said = said
-        return False
+            self._say({f"{error}\nthe rules before go on"})
+            return False
+        self._stamp = stamp
+        self._take(ready, fit)
+        return self.rules != before
 
-    def _unfitting(self, ready: Ready, error: QueryError) -> Ready:
-        """Leave out the rule that an error is about; an error about something else is raised."""
-        if error.file not in ready.queries:
-            raise error
-        rule = ready.queries[error.file].rule
-        error.file = rule.name
-        self._unfit[rule] = error
-        return _without(ready, rule)
+    def _take(self, ready: Ready, fit: Fit) -> list[CepheidError]:
+        """Take over rules that can run; of others, the versions before go on."""
+        errors = {error.file: error for error in ready.refused}
+        found: dict[str, Fitted] = {}
+        for name, one in ready.queries.items():
+            fitted = self._fitted(name, one, fit)
+            if isinstance(fitted, Fitted):
+                found[name] = fitted
+            else:
+                errors.setdefault(one.rule.name, fitted)
+        found = {name: one for name, one in found.items() if one.put.rule not in errors}
+        texts = set()
+        for rule, error in errors.items():
+            before = {name: one for name, one in self.rules.items() if one.put.rule == rule}
+            goes_on = "its version before goes on" if before else "the other rules go on"
+            text = f"{error}\nthe rule `{visible(rule)}` is refused: {goes_on}"
+            self.refused[rule] += text not in self._said
+            texts.add(text)
+            found |= before
+        self._say(texts)
+        self.rules = found
+        return list(errors.values())
 
-    def _as_before(self, ready: Ready, error: CepheidError, said: dict[str, None]) -> Ready:
-        """Let the previous version of a refused rule go on, if it runs."""
-        before = {
-            name: query
-            for name, query in self._ready.queries.items()
-            if query.rule.name == error.file and name not in ready.queries
-        }
-        self._tell(error, said, is_running=bool(before))
-        return ready._replace(queries=ready.queries | before)
+    def _fitted(self, name: str, one: RuleQuery, fit: Fit) -> Fitted | CepheidError:
+        """Plan a query, or tell why it does not fit; a rule that stays is planned once."""
+        if (one.rule, name) not in self._known:
+            try:
+                self._known[one.rule, name] = fit(one)
+            except CepheidError as error:
+                error.file = one.rule.name
+                self._known[one.rule, name] = error
+        return self._known[one.rule, name]
 
-    def _tell(self, error: CepheidError, said: dict[str, None], *, is_running: bool) -> None:
-        goes_on = "its version before goes on" if is_running else "the other rules go on"
-        self._say(f"{error}\nthe rule `{visible(error.file)}` is refused: {goes_on}", said)
-
-    def _say(self, text: str, said: dict[str, None]) -> None:
-        if text not in self._said:
+    def _say(self, texts: set[str]) -> None:
+        for text in sorted(texts - self._said):
             self._complain(text)
-        said[text] = None
+        self._said = texts
 
 
-def _without(ready: Ready, rule: Rule) -> Ready:
-    kept = {one: query for one, query in ready.queries.items() if query.rule != rule}
-    return ready._replace(queries=kept)
+def fit_to(stream: RuleStream) -> Fit:
+    """Build the function that plans rules for a stream."""
+
+    def fit(one: RuleQuery) -> Fitted:
+        rule = one.rule
+        planned = stream.plan(one.compiled)
+        limits = rule.deduplicate, rule.rate_limit
+        if not planned.timing.times and (error := untimed_limit(rule)):
+            raise error
+        for limit in limits:
+            if limit is not None:
+                check_columns(rule, limit, planned.columns)
+        freedom = freedom_of(planned.plan, limits)
+        put = Put(
+            one.variant.name,
+            rule.name,
+            one.values,
+            0,
+            rule.owner,
+            rule.tags,
+            rule.severity,
+            *limits,
+            planned.timing,
+            tuple(name for name in freedom.keys if name in planned.columns),
+            planned.plan.to_json().decode(),
+        )
+        return Fitted(put, freedom)
+
+    return fit
 
 
-def _texts(rules: Workload) -> dict[str, str]:
-    return {name: one.text for name, one in zip(rules.names, rules.queries, strict=True)}
+class Suppressed:
+    """Counts the rows that limits of alerts suppressed, by rule and reason."""
+
+    def __init__(self, tell: Callable[[str, str, int], None]) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._tell = tell
+
+    def write(self, batch: DataFrame, _number: int) -> None:
+        """Add the counts of a micro-batch."""
+        for rule, why, count in batch.collect():
+            self.counts[rule, why] += count
+            self._tell(rule, why, count)
+
+    def report(self, complain: Complain) -> None:
+        """Tell how many rows are no alerts."""
+        for rule in sorted({rule for rule, _ in self.counts}):
+            own = {why: n for (name, why), n in sorted(self.counts.items()) if name == rule}
+            told = ", ".join(f"{count:,} {why}" for why, count in own.items())
+            total = f"{sum(own.values()):,}"
+            complain(f"notice: {total} alerts of `{visible(rule)}` were suppressed: {told}")
 
 
-def stream_rules(read: Read, options: Options, complain: Complain) -> None:
+def stream_rules(source: Source, options: Options, complain: Complain) -> None:
     """Run rules over a live stream until it is stopped or, with ``once``, its source is empty.
 
     Raises
@@ -183,68 +227,90 @@ def stream_rules(read: Read, options: Options, complain: Complain) -> None:
         The error of a task about the events, or E523 if Spark itself failed.
     """
     with live_session(options) as spark:
-        stream_rules_in(spark, Rulebook(read, complain), options)
+        stream_rules_in(spark, Rulebook(source, complain), options, complain)
 
 
-def with_double_counts(rules: Workload, output: LiveOutput) -> None:
-    """Let all counts be doubles: a sink keeps the types of its columns when rules come and go."""
-    plans = [query.plan for query in rules.queries]
-    names = {
-        column.name
-        for plan in plans
-        if isinstance(plan, TrendPlan)
-        for column in plan.output.columns
-        for known in plan.output.aggregates
-        if known.name == column.aggregate and known.function is tree.AggregateFunction.COUNT
-    }
-    decode = output.decode[ROWS]
-
-    def doubled(batch: DataFrame) -> DataFrame:
-        rows = decode(batch)
-        whole = [name for name, kind in rows.dtypes if kind == "bigint" and name in names]
-        return rows.withColumns({name: rows[name].cast("double") for name in whole})
-
-    output.decode[ROWS] = doubled
-
-
-def stream_rules_in(spark: SparkSession, book: Rulebook, options: Options) -> None:
+def stream_rules_in(
+    spark: SparkSession, book: Rulebook, options: Options, complain: Complain
+) -> None:
     """Run rules over a live stream in a session."""
-
-    def output_of(rules: Workload) -> LiveOutput:
-        assert isinstance(options.source, str), "rules read one stream"
-        events = source_of(spark, options.source, options)
-        with begun(spark, going_on, 1000):
-            output: LiveOutput = runtimes.stream_workload(rules, events, options.live)
-        with_double_counts(rules, output)
-        return output
-
-    with begun(spark, options, 1000):
-        # From here on there is a note, and a later look does not start anew.
-        going_on = msgspec.structs.replace(options, restart_from=None)
-
-    def begin(counted: Counted) -> tuple[Any, LiveOutput]:
-        # A micro-batch that was cut off runs again, and has to give the same rows: a sink may have
-        # some of them already. So the rules that began it finish it.
-        saved = options.checkpoint / SAVED
-        before = book.earlier(saved) if is_unfinished(options.checkpoint) else None
-        if before is not None:
-            start(output_of(before), options, counted, single=True).awaitTermination()
-        output = book.fit(output_of)
-        book.save(saved)
-        return start(output, options, counted), output
-
     live: Any = None
     try:
-        with numbers_shown(spark, options) as counted, showing(Console(stderr=True)) as show:
-            live, output = begin(counted)
+        with numbers_shown(spark, options) as numbers, showing(Console(stderr=True)) as show:
+            suppressed = Suppressed(numbers.suppressed)
+            with begun(spark, options, 1000):
+                log = RulesLog(options.checkpoint)
+                book.go_on(log)
+                assert isinstance(options.source, str), "rules read one stream"
+                assert options.times is not None, "rules say how times are read"
+                events = source_of(spark, options.source, options)
+                stream = RuleStream.of(events, options.times, options.live)
+                fit, teller = fit_to(stream), Teller(complain)
+                book.fit(fit)
+                keys = _keys(log, options, book.rules)
+                log.change(placed_at(keys, book.rules, teller))
+                plans = [one.put.planned for one in book.rules.values()]
+                asked = options.live
+                output = alerts_of_rules(stream, book.reader, log.folder, keys, plans, asked)
+            numbers.refused(book.refused)
+            live = start(output, options, numbers.counted, more={SUPPRESSED: suppressed.write})
             while not live.awaitTermination(SECONDS):
                 show(live)
-                if book.changed(output_of):
-                    live.stop()
-                    live, output = begin(counted)
+                if book.changed(fit):
+                    log.change(placed_at(keys, book.rules, teller))
+                numbers.refused(book.refused)
             output.finish()
+            suppressed.report(complain)
     except KeyboardInterrupt:
         if live is not None:
             live.stop()
     except FAILURES as error:
         raise clear_error(error) from error
+
+
+def _keys(log: RulesLog, options: Options, rules: Mapping[str, Fitted]) -> Keys:
+    """Choose the keys of a new stream, or find those of one that goes on.
+
+    Raises
+    ------
+    DataError
+        E524 if the stream has other keys than those that are asked for.
+    """
+    asked = tuple(sorted({tuple(sorted(filter(None, one.split(",")))) for one in options.keys}))
+    given = (*(one for one in asked if one), ())
+    if log.keys is None:
+        keys = given if options.keys else keys_for([one.freedom for one in rules.values()])
+        log.begin(keys)
+        return keys
+    if options.keys and given != log.keys:
+        named = "; ".join(",".join(one) for one in log.keys if one) or "none"
+        way_out = "leave --keys out, or start anew with `cepheid stream --restart-from earliest`"
+        why = f"events go to its buckets by other keys: {named}"
+        raise misfit(why, way_out=way_out)
+    return log.keys
+
+
+class Teller:
+    """Tells once of every rule that runs in one task, though it has keys."""
+
+    def __init__(self, complain: Complain) -> None:
+        self._complain, self._told = complain, set[str]()
+
+    def tell(self, rule: str, attributes: frozenset[str] | None) -> None:
+        """Tell of a rule that is in the last place."""
+        if attributes and rule not in self._told:
+            self._told.add(rule)
+            named = visible(",".join(sorted(attributes)))
+            message = f"notice: the rule `{visible(rule)}` runs in one task, because the stream "
+            self._complain(f"{message}began without its keys: --keys {named}")
+
+
+def placed_at(keys: Keys, rules: Mapping[str, Fitted], teller: Teller) -> dict[str, Placed]:
+    """Choose the buckets of all rules."""
+    found = {}
+    for name, one in rules.items():
+        place = one.freedom.place(keys)
+        if not keys[place]:
+            teller.tell(one.put.rule, one.freedom.attributes)
+        found[name] = Placed(place, one.put)
+    return found

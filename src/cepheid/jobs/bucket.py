@@ -81,6 +81,8 @@ class Outcome(NamedTuple):
     open_windows: int
     lag: int
     late_events: pa.Table
+    suppressed: pa.Table | None = None
+    """Counts of rows that limits of alerts suppressed, by rule and reason."""
 
 
 def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool = True) -> Bucket:

@@ -6,7 +6,8 @@ on, removed rules are dropped, and all others continue unchanged.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +28,7 @@ from cepheid.kinds.workload.combine_results import QUERY, unite, widened
 from cepheid.kinds.workload.key_expiry import forget_idle_keys_of_all
 from cepheid.kinds.workload.live_rules import Generation, Rules, RunningRules, Tables
 from cepheid.kinds.workload.live_snapshot import plan_of, rules_from_bytes, rules_to_bytes
+from cepheid.kinds.workload.rule_records import plan_from
 from cepheid.kinds.workload.step import Found, advance_workload, feed
 from cepheid.plans.plan import PipelinePlan, Plan
 
@@ -95,7 +97,7 @@ class LiveWorkload(NamedTuple):
     ) -> tuple[RunningRules, list[pa.Table]]:
         """Process events before a watermark; return the rows of all rules that it makes final."""
         del since
-        found = _until(self.shared, state, events, until)
+        found = rows_until(state, events, until, self.shared.columns_of)
         return state, [results_of(found, self.shared.work.result_schema)]
 
     def nothing(self) -> pa.Table:
@@ -104,20 +106,30 @@ class LiveWorkload(NamedTuple):
 
     def forget(self, state: RunningRules, until: int) -> RunningRules:
         """Drop keys whose windows have closed."""
-        for generation in state.generations:
-            _forget(generation, until)
-        state.beside.forget(until)
+        forget_keys(state, until)
         return state
 
     def measure(self, state: RunningRules, came: Arrived) -> Size:
         """Measure the size of a state."""
-        counts = (len(k) for g in state.generations for k in g.state.keys.values())
-        keys = max(counts, default=0)
-        windows = [p.window for g in state.generations for p in g.job.shared.plans]
-        count = sum(open_windows(w, came.until, came.lag, keys) for w in windows)
-        sizes = [rule.steps.size(rule.state) for rule in state.beside.rules.values()]
-        keys = max([keys, *(size.partitions for size in sizes)])
-        return Size(keys, count + sum(size.open_windows for size in sizes))
+        return size_of(state, came)
+
+
+def forget_keys(rules: RunningRules, until: int) -> None:
+    """Drop keys whose windows have closed."""
+    for generation in rules.generations:
+        _forget(generation, until)
+    rules.beside.forget(until)
+
+
+def size_of(rules: RunningRules, came: Arrived) -> Size:
+    """Measure the size of a state."""
+    counts = (len(k) for g in rules.generations for k in g.state.keys.values())
+    keys = max(counts, default=0)
+    windows = Counter(p.window for g in rules.generations for p in g.job.shared.plans)
+    count = sum(n * open_windows(w, came.until, came.lag, keys) for w, n in windows.items())
+    sizes = [rule.steps.size(rule.state) for rule in rules.beside.rules.values()]
+    keys = max([keys, *(size.partitions for size in sizes)])
+    return Size(keys, count + sum(size.open_windows for size in sizes))
 
 
 def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
@@ -139,18 +151,17 @@ def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
         rules.add(plan_of(merged, (), merge=shared.merge), merge=shared.merge)
 
 
-@lru_cache(maxsize=4096)
-def plan_from(data: bytes) -> Plan:
-    """Deserialize a plan; cached, because hundreds of plans are the same in every micro-batch."""
-    return Plan.from_json(data)
-
-
 def _meaning(plan: Plan) -> tuple[object, ...]:
     """Collect the properties that identify a rule; its plan also depends on the event columns."""
     return plan.text, plan.time, plan.type, plan.tiebreak, plan.tick_ns
 
 
-def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int) -> Tables:
+def rows_until(
+    rules: RunningRules,
+    events: pa.Table,
+    until: int,
+    columns_of: Callable[[Plan], tuple[str, ...]],
+) -> Tables:
     """Process events before a time; return the rows of windows that are complete at it."""
     tables: Tables = {}
     for generation in rules.generations:
@@ -162,7 +173,7 @@ def _until(shared: RulesWork, rules: RunningRules, events: pa.Table, until: int)
         found.add(advance_workload(job, state, until))
         tables |= generation.tables(found, rules.schema)
         for n in job.listing:
-            own = events.select(shared.columns_of(job.shared.plans[n]))
+            own = events.select(columns_of(job.shared.plans[n]))
             steps = MatchSteps(job.jobs[n], own.schema)
             state.listing[n], listed = take_until(steps, state.listing[n], own, until)
             tables[generation.names[n]] = pa.concat_tables(listed)

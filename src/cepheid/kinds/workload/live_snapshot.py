@@ -77,30 +77,30 @@ def rules_from_bytes(
                 rule.state = rule.steps.read(one.state)
                 rules.beside.rules[one.came[0][0]] = rule
                 continue
-            shared = plan_of(one.came, one.gone, merge=one.merge)
+            plan_of(one.came, one.gone, merge=one.merge)
         except ValueError as error:
             why = "its rules were planned by another version of Cepheid"
             raise misfit(why) from error
-        rules.generations.append(_generation_of(one, shared))
+        rules.generations.append(generation_of(one.came, one.gone, one.state, merge=one.merge))
     return rules
 
 
-def _generation_of(one: _Generation, shared: SharedPlan) -> Generation:
+def generation_of(came: Rules, gone: tuple[str, ...], data: bytes, *, merge: bool) -> Generation:
     """Restore rules that were added together."""
-    job = WorkloadJob(shared)
+    job = WorkloadJob(plan_of(came, gone, merge=merge))
     try:
-        state = workload_from_bytes(job, one.state)
+        state = workload_from_bytes(job, data)
     except OtherGroupsError:
         # Earlier versions ran queries with edge predicates alone, and before that those over
         # trailing windows; these go on so.
         try:
-            job = WorkloadJob(plan_of(one.came, one.gone, merge=one.merge, look_back=False))
-            state = workload_from_bytes(job, one.state)
+            job = WorkloadJob(plan_of(came, gone, merge=merge, look_back=False))
+            state = workload_from_bytes(job, data)
         except OtherGroupsError:
-            former = plan_of(one.came, one.gone, merge=one.merge, trailing=False, look_back=False)
+            former = plan_of(came, gone, merge=merge, trailing=False, look_back=False)
             job = WorkloadJob(former)
-            state = workload_from_bytes(job, one.state)
-    return Generation(job, state, one.came, list(one.gone), merge=one.merge)
+            state = workload_from_bytes(job, data)
+    return Generation(job, state, came, list(gone), merge=merge)
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ import functools
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -36,8 +36,8 @@ GAUGES = {
     "lag_seconds": "How far the watermark is behind the latest event.",
     "source_behind": "Messages of Kafka that are not read yet.",
 }
-RULE = "query"
-"""The column of a workload's rows that names the rule."""
+RULES = ("rule", "query")
+"""The columns of alerts, and of a workload's rows, that name the rule."""
 
 
 class Numbers:
@@ -90,6 +90,8 @@ class QueryNumbers(StreamingQueryListener):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queries: dict[str, Numbers] = {}
+        self._suppressed: dict[tuple[str, str], int] = defaultdict(int)
+        self._refused: dict[str, int] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Begin to count for a query; one that is started again goes on."""
@@ -116,9 +118,11 @@ class QueryNumbers(StreamingQueryListener):
             kept = batch.persist()
             try:
                 write(kept, number)
-                counts = {"": kept.count()}
-                if RULE in kept.columns:
-                    counts = {str(r[0]): int(r[1]) for r in kept.groupBy(RULE).count().collect()}
+                named = next((name for name in RULES if name in kept.columns), None)
+                if named is None:
+                    counts = {"": kept.count()}
+                else:
+                    counts = {str(r[0]): int(r[1]) for r in kept.groupBy(named).count().collect()}
             finally:
                 kept.unpersist()
             numbers = self._of(query_of(batch), None)
@@ -128,10 +132,31 @@ class QueryNumbers(StreamingQueryListener):
 
         return called
 
+    def suppress(self, rule: str, why: str, count: int) -> None:
+        """Count rows of a rule that its limits suppressed."""
+        with self._lock:
+            self._suppressed[rule, why] += count
+
+    def refuse(self, counts: Mapping[str, int]) -> None:
+        """Know how often each rule was refused."""
+        with self._lock:
+            self._refused = dict(counts)
+
     def text(self) -> str:
         """Format all numbers as OpenMetrics."""
         with self._lock:
-            return "\n".join([*_lines(self._queries), "# EOF", ""])
+            return "\n".join([*_lines(self._queries), *self._of_rules(), "# EOF", ""])
+
+    def _of_rules(self) -> Iterator[str]:
+        """Format the numbers of rules; queries that are no rules have none."""
+        if self._suppressed:
+            yield from _head("suppressed", "counter", "Rows that limits of alerts suppressed.")
+            for (rule, why), count in sorted(self._suppressed.items()):
+                yield f"cepheid_suppressed_total{_labels(rule=rule, reason=why)} {count}"
+        if self._refused:
+            yield from _head("refused", "counter", "Versions of rules that were refused.")
+            for rule, count in sorted(self._refused.items()):
+                yield f"cepheid_refused_total{_labels(rule=rule)} {count}"
 
     def _of(self, query: str, name: str | None) -> Numbers:
         with self._lock:

@@ -10,7 +10,7 @@ after a restart even if other rules were added or removed.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -65,16 +65,34 @@ CLASS_BITS, BUCKET_BITS = 16, 15
 Attributes = tuple[str, ...]
 
 
-class Class(NamedTuple):
-    """Rules whose groups have the same attributes, and their buckets.
+class Route(NamedTuple):
+    """The buckets of rules whose groups have the same attributes.
 
-    Rules that are no trends have classes of their own, for which NULL may be a key.
+    Trends drop events without a key; where ``takes_null``, they are a key of their own.
     """
 
     attributes: Attributes
     buckets: tuple[int, ...]
-    work: RulesWork
     takes_null: bool = False
+
+    @staticmethod
+    def of(spark: SparkSession, attributes: Attributes, *, takes_null: bool) -> Route:
+        """Compute the bucket numbers, which depend on the attributes alone."""
+        named = ("\0beside", *attributes) if takes_null else attributes
+        digest = zlib.crc32("\0".join(named).encode()) & ((1 << CLASS_BITS) - 1)
+        base = digest << BUCKET_BITS
+        buckets = buckets_of(bucket_count(spark), base) if attributes else (base,)
+        return Route(attributes, buckets, takes_null)
+
+
+class Class(NamedTuple):
+    """Rules that share buckets.
+
+    Rules that are no trends have classes of their own, for which NULL may be a key.
+    """
+
+    route: Route
+    work: RulesWork
 
 
 def stream_workload(workload: SparkWorkloadLike, frame: DataFrame, asked: LiveOptions) -> Any:
@@ -146,21 +164,19 @@ def _output(
         {n: result_schema_of(plan, _seen(plan, schema, events)) for n, plan in plans.items()}
     )
     classes = []
-    routed = projected
-    for number, ((attributes, null), names) in enumerate(_classes(plans).items()):
+    for (attributes, null), names in _classes(plans).items():
         own = {name: plans[name] for name in names}
-        buckets = _buckets(spark, attributes, takes_null=null)
-        work = delays.work(next(iter(own.values())), schema, results, len(buckets))
+        route = Route.of(spark, attributes, takes_null=null)
+        work = delays.work(next(iter(own.values())), schema, results, len(route.buckets))
         rules = tuple((name, plan.to_json()) for name, plan in own.items())
         shared = RulesWork(rules, merge, work, tuple(given))
-        classes.append(Class(attributes, buckets, shared, null))
-        if attributes:
-            keys = [canonical(projected, name) for name in attributes]
-            place = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
-            routed = routed.withColumn(f"{BUCKET}{number}", place)
-    _check_apart(classes)
+        classes.append(Class(route, shared))
+    routes = [one.route for one in classes]
+    routed = placed(projected, routes)
     notices = live_notices(list(plans.values()))
-    sent = routed.mapInArrow(notices.watched(spark, send_to_classes(classes)), tasks.SENT_DDL)
+    sent = routed.mapInArrow(
+        notices.watched(spark, send_to_classes(classes[0].work.work, routes)), tasks.SENT_DDL
+    )
     # Another watermark of the same query could be ahead, if the largest of them counts.
     policy = str(spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min"))
     turns = take_turns_of_classes(classes, alone=policy.lower() != "max")
@@ -184,28 +200,33 @@ def _classes(plans: dict[str, Plan]) -> dict[tuple[Attributes, bool], list[str]]
     return found
 
 
-def _buckets(spark: SparkSession, attributes: Attributes, *, takes_null: bool) -> tuple[int, ...]:
-    """Compute the bucket numbers of a class, which depend on its attributes alone."""
-    named = ("\0beside", *attributes) if takes_null else attributes
-    digest = zlib.crc32("\0".join(named).encode()) & ((1 << CLASS_BITS) - 1)
-    base = digest << BUCKET_BITS
-    return buckets_of(bucket_count(spark), base) if attributes else (base,)
+def placed(frame: DataFrame, routes: Sequence[Route]) -> DataFrame:
+    """Add a column for every class: the place of an event's bucket.
 
-
-def _check_apart(classes: list[Class]) -> None:
-    numbers = [n for one in classes for n in one.buckets]
+    Raises
+    ------
+    ValueError
+        If two classes would share a bucket.
+    """
+    numbers = [n for one in routes for n in one.buckets]
     if len(set(numbers)) < len(numbers):
         message = (
             "the GROUP-BY attributes of two rules have the same hash: start them as two streams"
         )
         raise ValueError(message)
+    routed = frame
+    for number, one in enumerate(routes):
+        if one.attributes:
+            keys = [canonical(frame, name) for name in one.attributes]
+            place = sf.pmod(sf.hash(*keys), sf.lit(len(one.buckets)))
+            routed = routed.withColumn(f"{BUCKET}{number}", place)
+    return routed
 
 
-def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
+def send_to_classes(first: Work, routes: Sequence[Route]) -> Callable[[Batches], Batches]:
     """Build the task that sends events to the buckets of every class."""
 
     def run(batches: Batches) -> Batches:
-        first = classes[0].work.work
         plan = Plan.from_json(first.plan)
         seq = partition_id() << 32
         for chunk in chunks(batches):
@@ -221,7 +242,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
             latest = int(read_times(columns, plan.time).max())
             notice_types(columns, plan.type)
             stamp = in_microseconds(first, latest)
-            for number, one in enumerate(classes):
+            for number, one in enumerate(routes):
                 mask = _of_consequence(one, table)
                 counted = table.append_column(COUNTED, pa.array(fresh))
                 kept = ordered(counted if mask.all() else counted.filter(pa.array(mask)), plan)
@@ -239,7 +260,7 @@ def send_to_classes(classes: list[Class]) -> Callable[[Batches], Batches]:
     return in_task(run)
 
 
-def _of_consequence(one: Class, table: pa.Table) -> NDArray[np.bool_]:
+def _of_consequence(one: Route, table: pa.Table) -> NDArray[np.bool_]:
     columns = Columns(table)
     kept = np.ones(len(table), np.bool_)
     for name in () if one.takes_null else one.attributes:
@@ -263,7 +284,9 @@ def take_turns_of_classes(classes: list[Class], *, alone: bool) -> tasks.Turns:
     ``alone`` is true if Spark's watermark is never ahead of the watermark of the rules.
     """
     places = {
-        bucket: (one.work, place) for one in classes for place, bucket in enumerate(one.buckets)
+        bucket: (one.work, place)
+        for one in classes
+        for place, bucket in enumerate(one.route.buckets)
     }
 
     def one(

@@ -70,8 +70,8 @@ CLOCKED_DDL = "data binary, latest long, arrived long"
 
 TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", part string, payload binary"
 
-ROWS, LATE, BAD = "rows", "late", "bad"
-"""Parts of the output of a live query: rows, late events, bad records."""
+ROWS, LATE, BAD, SUPPRESSED = "rows", "late", "bad", "suppressed"
+"""Parts of the output of a live query: rows, late events, bad records, counts of other rows."""
 
 Frames = Iterator["pd.DataFrame"]
 Turns = Callable[[Any, Iterable["pd.DataFrame"], "GroupState"], Frames]
@@ -81,6 +81,12 @@ TurnOfTwo = Callable[
     [int, bytes | None, list[list[pa.Table]], list[int | None], int], tuple[bytes, Outcome]
 ]
 """The same for two streams, with what arrived of each."""
+
+TurnOfRules = Callable[
+    [int, bytes | None, tuple[list[pa.Table], list[bytes]], int | None, int],
+    tuple[bytes, Outcome],
+]
+"""The same for a stream and the lines of a rules log."""
 
 
 def send_stream(
@@ -238,6 +244,18 @@ def turns_of(one: Turn, work: Work) -> Turns:
     return _turns(one, read, work)
 
 
+def turns_of_rules(one: TurnOfRules, work: Work) -> Turns:
+    """Build a stateful operator whose second stream is that of a rules log."""
+
+    def read(sent: list[pd.DataFrame], state: GroupState) -> tuple[Any, ...]:
+        tables, latest = _arrived(_of_side(sent, 0))
+        told, clock = time_goes_on(work, state, latest)
+        lines = [bytes(line) for part in _of_side(sent, 1) for line in part["payload"]]
+        return clock, (tables, lines), told
+
+    return _turns(one, read, work)
+
+
 def turns_of_two(one: TurnOfTwo) -> Turns:
     """Build a stateful operator that joins two streams."""
     return _turns(one, lambda sent, _state: ((), *_arrived_of_two(sent)))
@@ -303,6 +321,8 @@ def _turns(
             found.append((*counts, ROWS, payload))
             if len(outcome.late_events):
                 found.append((*nothing, LATE, table_to_bytes(outcome.late_events)))
+            if outcome.suppressed is not None:
+                found.append((*nothing, SUPPRESSED, table_to_bytes(outcome.suppressed)))
         yield _frame(found)
 
     return run
