@@ -24,12 +24,12 @@ FULL_BYTES = 0
 class Driver:
     """A process that gets ready, and begins when it is told to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, module: str = "tests.chaos.driver") -> None:
         self.folder = folder
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         with (folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.driver", str(folder)],
+                [sys.executable, "-m", module, str(folder)],
                 env=os.environ | {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -71,6 +71,13 @@ class Driver:
         if what != "JVM":
             kill(self.process.pid)
         self.end()
+
+    def kill_all(self) -> None:
+        """Kill the program, its JVM and its workers at once."""
+        for pid in [self.process.pid, *group(self.process.pid)]:
+            kill(pid)
+        self.process.wait()
+        (self.folder / GO).unlink(missing_ok=True)
 
     def end(self) -> None:
         """Wait for its end, and enforce it after a minute."""

@@ -70,7 +70,7 @@ class Route:
             return self._table_rows(self.postgres, self._table(kind))
         if self.broker is not None:
             return self._messages(self.broker, f"{self.name}-{kind}")
-        return _committed_rows(self.folder / "rows" / kind)
+        return committed_rows(self.folder / "rows" / kind)
 
     def side(self, kind: str, part: str) -> list[dict[str, Any]]:
         """Read the late events or the bad records of a kind."""
@@ -99,7 +99,7 @@ class Route:
         return [json.loads(message.value()) for message in broker.consume(topic)]
 
 
-def _committed_rows(folder: Path) -> list[dict[str, Any]]:
+def committed_rows(folder: Path) -> list[dict[str, Any]]:
     """Read the files that the log of Spark's file sink names, as readers of Spark do."""
     found: dict[str, None] = {}
     logs = [path for path in (folder / "_spark_metadata").iterdir() if path.name[0] != "."]
