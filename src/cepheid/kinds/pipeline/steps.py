@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from cepheid.errors import DataError
 from cepheid.events.files import present
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import BATCH_ROWS, local_job, slices_of
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS, slices
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
-from cepheid.jobs.steps import Steps, run_steps, step_in_halves
+from cepheid.jobs.steps import Steps, check_rows, run_steps, step_in_halves, take_until
 from cepheid.jobs.tables import pack_table, unpack_table, with_columns
 from cepheid.kinds.pipeline.inputs import Inputs, as_events, event_schema, times_in
 from cepheid.plans.plan import BASE_STREAM, PipelinePlan, StagePlan
@@ -79,11 +80,40 @@ class PipelineSteps(NamedTuple):
 
     def step(self, state: PipelineState, events: pa.Table) -> tuple[PipelineState, pa.Table]:
         """Process the events before the last time; more events of this time may come."""
-        whole = pa.concat_tables([state.waiting[BASE_STREAM], with_columns(events, self.schema)])
+        state = self._with(state, events)
+        whole = state.waiting[BASE_STREAM]
         if not len(whole):
             return state, self.nothing()
-        state = state._replace(waiting=(whole, *state.waiting[1:]))
         return self._run(state, int(times_in(whole.slice(len(whole) - 1), self.plan.time)[0]))
+
+    def take_until(
+        self, state: PipelineState, events: pa.Table, until: int
+    ) -> tuple[PipelineState, list[pa.Table]]:
+        """Process events before a time, and close windows that end by it, in one pass.
+
+        Raises
+        ------
+        DataError
+            E513 if there are too many rows.
+        """
+        if len(events) > self.batch_rows:
+            return take_until(self, state, events, until)
+        try:
+            found, rows = self._run(self._with(state, events), until)
+        except DataError as error:
+            if error.diagnostics[0].code != "E519":
+                raise
+            # In halves, it may need less memory.
+            return take_until(self, state, events, until)
+        check_rows(len(rows))
+        return found, [rows]
+
+    def _with(self, state: PipelineState, events: pa.Table) -> PipelineState:
+        """Add events to those that wait."""
+        fresh = with_columns(events, self.schema)
+        held = state.waiting[BASE_STREAM]
+        whole = pa.concat_tables([held, fresh]) if len(held) else fresh
+        return state._replace(waiting=(whole, *state.waiting[1:]))
 
     def advance(self, state: PipelineState, until: int) -> tuple[PipelineState, pa.Table]:
         """Process all events before a time, and close the windows of all stages that end by it."""
@@ -215,7 +245,7 @@ def run_stage(
 
     Without ``at_end``, rows that only the end gives are left out.
     """
-    found = [job.nothing()]
+    found: list[pa.Table] = []
     for part in slices(events, job.batch_rows):
         state, tables = step_in_halves(job, state, part)
         found += tables
@@ -225,7 +255,10 @@ def run_stage(
     elif at_end:
         state, rows = job.finish(state)
         found.append(rows)
-    return state, pa.concat_tables(found)
+    full = [rows for rows in found if len(rows)]
+    if len(full) < 2:
+        return state, full[0] if full else job.nothing()
+    return state, pa.concat_tables(full)
 
 
 def _stages(plan: PipelinePlan, schema: pa.Schema) -> Iterator[Stage]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +57,8 @@ class _Nothing(Meant):
     """The state of a filter."""
 
 
-class FilterSteps(NamedTuple):
+@dataclass(frozen=True)
+class FilterSteps:
     """Rows of single events."""
 
     plan: SelectPlan
@@ -89,6 +92,10 @@ class FilterSteps(NamedTuple):
 
     def nothing(self) -> pa.Table:
         """Create an empty result."""
+        return self._empty
+
+    @cached_property
+    def _empty(self) -> pa.Table:
         return filter_rows(self.plan.select, self.schema.empty_table())
 
     def read(self, data: bytes) -> None:
@@ -113,7 +120,8 @@ class _Windows(Meant):
     kinds: tuple[ValueKind, ...] = ()
 
 
-class WindowSteps(NamedTuple):
+@dataclass(frozen=True)
+class WindowSteps:
     """Aggregates of windows of time; the state is aggregates between the edges of open windows.
 
     ``select`` is what is left to do: without WHERE, if only events come for which it is true.
@@ -174,6 +182,11 @@ class WindowSteps(NamedTuple):
 
     def nothing(self) -> pa.Table:
         """Create an empty result."""
+        return self._empty
+
+    @cached_property
+    def _empty(self) -> pa.Table:
+        # Steps of a workload have it a thousand times a second.
         return self._rows(self._measured(self.schema.empty_table())).slice(0, 0)
 
     def read(self, data: bytes) -> Stretches | None:

@@ -164,6 +164,8 @@ def rows_until(
 ) -> Tables:
     """Process events before a time; return the rows of windows that are complete at it."""
     tables: Tables = {}
+    # All rules read the same columns.
+    events = events.combine_chunks()
     for generation in rules.generations:
         job, state = generation.job, generation.state
         back = any(job.jobs[n].looks_back for n in (*job.alone, *job.waiting))
@@ -171,7 +173,7 @@ def rows_until(
         for part in slices(events, LOOK_BACK_ROWS if back else STEP_ROWS):
             found.add(feed(job, state, part, listing=False))
         found.add(advance_workload(job, state, until))
-        tables |= generation.tables(found, rules.schema)
+        tables |= generation.tables_with_rows(found, rules.schema)
         for n in job.listing:
             own = events.select(columns_of(job.shared.plans[n]))
             steps = MatchSteps(job.jobs[n], own.schema)

@@ -74,6 +74,12 @@ class Generation:
         self.gone += [self.names[n] for n in sorted(numbers)]
         self.job, self.state = without_queries(self.job, self.state, numbers)
 
+    def tables_with_rows(self, found: Found, schema: pa.Schema) -> Tables:
+        """Build the tables of rules that may have complete rows; most have none in a step."""
+        full = {n for n, rows in enumerate(found.rows) if any(rows)}
+        tables = build_tables(self.job, self.state, found, schema, full)
+        return {self.names[n]: table for n, table in tables.items()}
+
     def tables(self, found: Found, schema: pa.Schema) -> Tables:
         """Build the tables of complete rows."""
         tables = build_tables(self.job, self.state, found, schema)

@@ -10,6 +10,7 @@ system; the others run one by one over the same arrays.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -353,13 +354,17 @@ def _add(rows: list[list[Rows]], more: list[list[Rows]]) -> None:
 
 
 def build_tables(
-    job: WorkloadJob, state: WorkloadState, found: Found, schema: pa.Schema
+    job: WorkloadJob,
+    state: WorkloadState,
+    found: Found,
+    schema: pa.Schema,
+    only: Set[int] | None = None,
 ) -> dict[int, pa.Table]:
-    """Build the result table of every query that does not list matches."""
+    """Build the result table of every query that does not list matches, or of some of them."""
     known: dict[tuple[tuple[str, ...], tuple[str, ...]], Groups] = {}
     tables = {}
     for n, own in enumerate(job.jobs):
-        if n in job.listing:
+        if n in job.listing or (only is not None and n not in only):
             continue
         if n in job.waiting:
             tables[n] = build_table(own, found.rows[n], state.waiting[n].keys, schema)
