@@ -45,7 +45,7 @@ def meaning_of(plan: Plan) -> str:
     return meaning_by(kind_of(plan), plan)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8192)
 def meaning_by(kind: Kind, plan: Plan) -> str:
     """Serialize the same for a query of a kind."""
     return msgspec.json.encode(kind.meaning(plan)).decode()

@@ -176,8 +176,16 @@ class HasWindows(Protocol):
         """Return the first watermark above a given one at which rows can leave."""
 
 
+@runtime_checkable
+class StepsUntil(Protocol):
+    """A step function that can take its last events and advance in one pass."""
+
+    def step_until(self, state: Any, events: pa.Table, until: int) -> tuple[Any, pa.Table]:
+        """Process events before a time, and close the windows that end by it."""
+
+
 def take_until(
-    job: Steps[Any], state: Any, events: pa.Table, until: int
+    job: Steps[Any], state: Any, events: pa.Table, until: int, *, rows_max: int = ROWS_MAX
 ) -> tuple[Any, list[pa.Table]]:
     """Process events before a time, and close the windows that end by it.
 
@@ -186,18 +194,41 @@ def take_until(
     DataError
         E513 if one micro-batch has too many rows.
     """
-    found = []
-    for part in slices(events, job.batch_rows):
+    found: list[pa.Table] = []
+    parts = list(slices(events, job.batch_rows))
+    last = parts.pop() if parts and isinstance(job, StepsUntil) else None
+    for part in parts:
         state, tables = step_in_halves(job, state, part)
         found += tables
-        check_rows(sum(map(len, found)))
-    state, rows = job.advance(state, until)
-    found.append(rows)
-    check_rows(sum(map(len, found)))
+        check_rows(sum(map(len, found)), rows_max)
+    if last is not None:
+        state, tables = _last_step(job, state, last, until)
+        found += tables
+    else:
+        state, rows = job.advance(state, until)
+        found.append(rows)
+    check_rows(sum(map(len, found)), rows_max)
     return state, found
 
 
-def check_rows(count: int) -> None:
+def _last_step(
+    job: Steps[Any], state: Any, events: pa.Table, until: int
+) -> tuple[Any, list[pa.Table]]:
+    """Process the last events before a time in one pass, or in halves if it needs less memory."""
+    assert isinstance(job, StepsUntil), "the caller has asked"
+    try:
+        state, rows = job.step_until(state, events, until)
+    except DataError as error:
+        if error.diagnostics[0].code != "E519":
+            raise
+    else:
+        return state, [rows]
+    state, tables = step_in_halves(job, state, events)
+    state, rows = job.advance(state, until)
+    return state, [*tables, rows]
+
+
+def check_rows(count: int, rows_max: int = ROWS_MAX) -> None:
     """Refuse more rows than one micro-batch can carry.
 
     Raises
@@ -205,8 +236,8 @@ def check_rows(count: int) -> None:
     DataError
         E513.
     """
-    if count > ROWS_MAX:
-        message = f"more than {ROWS_MAX:,} matches are complete in one micro-batch"
+    if count > rows_max:
+        message = f"more than {rows_max:,} matches are complete in one micro-batch"
         helps = (
             "make the window shorter, or make WHERE stricter",
             "GROUP-BY distributes the matches over several tasks",

@@ -8,20 +8,20 @@ still come.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from cepheid.errors import DataError
 from cepheid.events.files import present
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import BATCH_ROWS, local_job, slices_of
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS, slices
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
-from cepheid.jobs.steps import Steps, check_rows, run_steps, step_in_halves, take_until
+from cepheid.jobs.steps import Steps, run_steps, step_in_halves, take_until
 from cepheid.jobs.tables import pack_table, unpack_table, with_columns
 from cepheid.kinds.pipeline.inputs import Inputs, as_events, event_schema, times_in
 from cepheid.plans.plan import BASE_STREAM, PipelinePlan, StagePlan
@@ -86,27 +86,11 @@ class PipelineSteps(NamedTuple):
             return state, self.nothing()
         return self._run(state, int(times_in(whole.slice(len(whole) - 1), self.plan.time)[0]))
 
-    def take_until(
+    def step_until(
         self, state: PipelineState, events: pa.Table, until: int
-    ) -> tuple[PipelineState, list[pa.Table]]:
-        """Process events before a time, and close windows that end by it, in one pass.
-
-        Raises
-        ------
-        DataError
-            E513 if there are too many rows.
-        """
-        if len(events) > self.batch_rows:
-            return take_until(self, state, events, until)
-        try:
-            found, rows = self._run(self._with(state, events), until)
-        except DataError as error:
-            if error.diagnostics[0].code != "E519":
-                raise
-            # In halves, it may need less memory.
-            return take_until(self, state, events, until)
-        check_rows(len(rows))
-        return found, [rows]
+    ) -> tuple[PipelineState, pa.Table]:
+        """Process events before a time, and close windows that end by it, in one pass."""
+        return self._run(self._with(state, events), until)
 
     def _with(self, state: PipelineState, events: pa.Table) -> PipelineState:
         """Add events to those that wait."""
@@ -172,13 +156,16 @@ class PipelineSteps(NamedTuple):
         saved = read_own(FORMAT, data, _Snapshot, own, text_of(self.plan))
         pairs = zip(self.stages, saved.engines, strict=True)
         engines = tuple(stage.job.read(engine) for stage, engine in pairs)
-        return PipelineState(engines, tuple(map(unpack_table, saved.waiting)))
+        none = self.start().waiting
+        pairs_ = zip(saved.waiting, none, strict=True)
+        waiting = tuple(unpack_table(data) if data else empty for data, empty in pairs_)
+        return PipelineState(engines, waiting)
 
     def write(self, state: PipelineState) -> bytes:
         """Serialize a state."""
         pairs = zip(self.stages, state.engines, strict=True)
         engines = tuple(stage.job.write(engine) for stage, engine in pairs)
-        waiting = tuple(map(pack_table, state.waiting))
+        waiting = tuple(pack_table(one) if len(one) else b"" for one in state.waiting)
         return write_state(FORMAT, _Snapshot((meaning_of(self.plan),), engines, waiting))
 
     def size(self, state: PipelineState) -> Size:
@@ -246,15 +233,15 @@ def run_stage(
     Without ``at_end``, rows that only the end gives are left out.
     """
     found: list[pa.Table] = []
-    for part in slices(events, job.batch_rows):
-        state, tables = step_in_halves(job, state, part)
-        found += tables
     if until is not None:
-        state, rows = job.advance(state, until)
-        found.append(rows)
-    elif at_end:
-        state, rows = job.finish(state)
-        found.append(rows)
+        state, found = take_until(job, state, events, until, rows_max=sys.maxsize)
+    else:
+        for part in slices(events, job.batch_rows):
+            state, tables = step_in_halves(job, state, part)
+            found += tables
+        if at_end:
+            state, rows = job.finish(state)
+            found.append(rows)
     full = [rows for rows in found if len(rows)]
     if len(full) < 2:
         return state, full[0] if full else job.nothing()

@@ -125,6 +125,9 @@ def list_rows(
 ) -> pa.Table:
     """Build the rows of situations that have ended, sorted by their ends."""
     kinds = result_schema(job, schema)
+    listed = [derived[number] for number in set(job.situations.listed)]
+    if not any((one.fresh & (one.te != FOREVER)).any() for one in listed):
+        return kinds.empty_table()
     tables = [kinds.empty_table()]
     places: list[NDArray[np.int64]] = [np.zeros((4, 0), np.int64)]
     for number in sorted(set(job.situations.listed)):

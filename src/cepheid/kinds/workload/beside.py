@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cepheid.jobs.steps import take_until
 from cepheid.kinds.pipeline.steps import PipelineSteps
 from cepheid.plans.plan import PipelinePlan, SelectPlan
 from cepheid.plans.selection import Extent, SelectKind
@@ -51,7 +52,7 @@ class Beside:
         """Process events before a time; return the rows that are final at it."""
         return self._each(
             lambda rule: pa.concat_tables(
-                rule.take(rule.steps.take_until(rule.state, events, until))
+                rule.take(take_until(rule.steps, rule.state, events, until))
             )
         )
 

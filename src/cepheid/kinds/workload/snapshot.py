@@ -7,7 +7,7 @@ import numpy as np
 
 from cepheid.errors import DataError
 from cepheid.jobs.misfits import misfit
-from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
+from cepheid.jobs.state_format import Format, Meant, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.kinds.trend.windows.snapshot import (
     PackedArray,
@@ -68,7 +68,7 @@ def workload_to_bytes(job: WorkloadJob, state: WorkloadState) -> bytes:
     """Serialize the state of a workload."""
     groups = tuple(_pack_group(_members(job, run.program), run) for run in state.runs)
     snapshot = _Snapshot(
-        _meaning(job),
+        job.meaning,
         tuple((names, keys_to_bytes(keys)) for names, keys in state.keys.items()),
         tuple(
             _Admission(
@@ -94,7 +94,7 @@ def workload_from_bytes(job: WorkloadJob, data: bytes) -> WorkloadState:
         E524 if the bytes are no state, of another version, or of other queries, and as
         ``OtherGroupsError`` of queries in other groups; E546 if they are damaged.
     """
-    snapshot = read_own(FORMAT, data, _Snapshot, _meaning(job), _texts(job))
+    snapshot = read_own(FORMAT, data, _Snapshot, job.meaning, _texts(job))
     groups = [group.texts for group in snapshot.groups]
     if groups != [_members(job, p) for p in job.programs] or snapshot.looking != _looking(job):
         raise OtherGroupsError(misfit("its queries were grouped in another way").diagnostics)
@@ -159,11 +159,6 @@ def _restore_group(run: SharedRun | SharedTrailingRun, group: _Group) -> None:
     for name, array in arrays.items():
         setattr(run, name, array)
     run.block = tuple(unpack(array) for array in group.block)
-
-
-def _meaning(job: WorkloadJob) -> tuple[str, ...]:
-    """Collect the properties that identify a workload: its queries, one by one."""
-    return tuple(meaning_of(plan) for plan in job.shared.plans)
 
 
 def _texts(job: WorkloadJob) -> tuple[str, ...]:

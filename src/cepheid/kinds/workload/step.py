@@ -11,6 +11,7 @@ system; the others run one by one over the same arrays.
 from __future__ import annotations
 
 from collections.abc import Set
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 from cepheid.arrays.columns import Columns, KeyTable
 from cepheid.errors import CepheidError
 from cepheid.events.temporal import FOREVER
+from cepheid.jobs.state_format import meaning_of
 from cepheid.kernels.columns import scan_times
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
@@ -68,6 +70,11 @@ class WorkloadJob:
             for group in shared.looking
         }
         self.alone = sorted([*(n for n in lone if n not in shared.twins), *self.looking])
+
+    @cached_property
+    def meaning(self) -> tuple[str, ...]:
+        """Collect what identifies the workload: the meanings of its queries, one by one."""
+        return tuple(meaning_of(plan) for plan in self.shared.plans)
 
     def plans_of_units(self) -> list[TrendPlan]:
         """List one plan for each unit that runs: groups, then queries that run alone."""
