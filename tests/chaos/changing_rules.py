@@ -171,13 +171,14 @@ class Round:
         times = np.sort(random_.integers(start, start + STEP, count))
         # Out of order, by less than the watermark waits.
         times = times[np.argsort(times + random_.integers(0, DELAY // 2, count))]
-        table = pa.table({
+        columns: dict[str, Any] = {
             "ts": pa.array(times, pa.timestamp("us", "UTC")),
             "type": random_.choice(["A", "B", "C"], count),
             "key": random_.choice(["k1", "k2", "k3"], count),
             "zone": random_.choice(["z1", "z2"], count),
             "x": random_.integers(0, 100, count).astype(np.float64),
-        })  # fmt: skip
+        }  # fmt: skip
+        table = pa.table(columns)
         waiting = self.folder / "events" / ".waiting"
         parquet.write_table(table, waiting)
         waiting.replace(self.folder / "events" / f"{self.number + last:06}.parquet")

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.interfaces.program import run, run_in
@@ -44,7 +43,7 @@ def rules_in(folder: Path, **texts: str) -> Path:
 
 def fit(one: RuleQuery) -> Fitted:
     """Plan a rule for events with a user."""
-    columns = pa.schema([("ts", pa.timestamp("us")), ("type", pa.string()), ("user", pa.string())])
+    columns = {"ts": "timestamp", "type": "string", "user": "string"}
     plan = one.compiled.with_schema(columns).plan
     name = one.variant.name
     about = ("", (), "", None, None, Timing(), ())
@@ -120,7 +119,8 @@ def test_a_rule_that_is_refused_at_a_restart_goes_on_as_the_log_has_it(tmp_path:
     told = stream_rules.Teller(lambda _: None)
     log.change(stream_rules.placed_at((("user",), ()), book.fit(fit), told))
     rules_in(folder, counts="RETURN", trends=TRENDS)
-    again, log = rulebook(folder, complaints := []), RulesLog(tmp_path)
+    complaints: list[str] = []
+    again, log = rulebook(folder, complaints), RulesLog(tmp_path)
     again.go_on(log)
     again.fit(fit)
     assert texts_of(again) == {"counts": COUNTS, "trends": TRENDS}
@@ -152,7 +152,7 @@ def options_of(tmp_path: Path, **more: Any) -> Options:
     folder = rules_in(tmp_path / "none", counts=COUNTS)
     times = ready_rules(folder, EventColumns()).workload.times
     source, sink = tmp_path / "events", tmp_path / "rows"
-    given = {"once": True, "times": times} | more
+    given: dict[str, Any] = {"once": True, "times": times} | more
     return Options(str(source), str(sink), tmp_path / "state", "1 second", **given)
 
 

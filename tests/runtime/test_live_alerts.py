@@ -66,8 +66,9 @@ def put_of(
     except UnsupportedError:
         return None
     timing = Timing(found.times, found.hidden, found.delay)
-    own = limits or (None, None)
-    return Put(name, name, None, version, *ABOUT, *own, timing, (), plan.to_json().decode())
+    first, second = limits or (None, None)
+    text = plan.to_json().decode()
+    return Put(*(name, name, None, version, *ABOUT, first, second, timing, (), text))
 
 
 class Log:
