@@ -139,6 +139,28 @@ def test_a_checkpoint_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
     assert "--restart-from earliest" in str(caught.value)
 
 
+def test_the_keys_of_a_stream_stay_and_rules_with_others_run_in_one_task(tmp_path: Path) -> None:
+    folder = rules_in(tmp_path / "rules", counts=COUNTS)
+    rules = rulebook(folder, []).fit(fit)
+    options = Options("events", "-", tmp_path, "1 second")
+    assert stream_rules._keys(RulesLog(tmp_path), options, rules) == (("user",), ())
+    same = Options("events", "-", tmp_path, "1 second", keys=("user",))
+    assert stream_rules._keys(RulesLog(tmp_path), same, rules) == (("user",), ())
+    other = Options("events", "-", tmp_path, "1 second", keys=("zone,host", "zone"))
+    with pytest.raises(DataError, match=r"E524.*other keys: user"):
+        stream_rules._keys(RulesLog(tmp_path), other, rules)
+    named = RulesLog(tmp_path / "named")
+    keys = stream_rules._keys(named, other, rules)
+    assert keys == (("host", "zone"), ("zone",), ())
+    complaints: list[str] = []
+    teller = stream_rules.Teller(complaints.append)
+    for _ in range(2):
+        placed = stream_rules.placed_at(keys, rules, teller)
+        assert placed["counts"].place == 2
+    assert len(complaints) == 1
+    assert "the rule `counts` runs in one task" in complaints[0]
+
+
 # ---------------------------------------------------------------------------------------
 # On Spark
 
