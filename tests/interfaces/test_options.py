@@ -86,6 +86,7 @@ REFUSED: list[tuple[str, ...]] = [
     (*STREAM, "--query", "RETURN COUNT(*) PATTERN A"),
     (*STREAM, "--format", "nonsense"),
     (*STREAM, "--buckets", "0"),
+    (*STREAM, "--keys", "user"),
     (*STREAM, "--bad", "nonsense"),
     (*STREAM, "--late", "nonsense"),
     (*STREAM, "--late", "correct"),

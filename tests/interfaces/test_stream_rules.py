@@ -152,6 +152,9 @@ def test_the_keys_of_a_stream_stay_and_rules_with_others_run_in_one_task(tmp_pat
     named = RulesLog(tmp_path / "named")
     keys = stream_rules._keys(named, other, rules)
     assert keys == (("host", "zone"), ("zone",), ())
+    stream_rules.check_keys(other, ["host", "zone"])
+    with pytest.raises(CepheidError, match=r"E590.*--keys names `host`"):
+        stream_rules.check_keys(other, ["zone", "hosts"])
     complaints: list[str] = []
     teller = stream_rules.Teller(complaints.append)
     for _ in range(2):

@@ -7,13 +7,13 @@ checkpoint, which the running query reads as its second source.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
 from cepheid.api import CompiledQuery, query
-from cepheid.errors import CepheidError, visible
+from cepheid.errors import CepheidError, suggest_names, visible
 from cepheid.interfaces.limited_rules import check_columns, untimed_limit
 from cepheid.interfaces.rule import Rule
 from cepheid.interfaces.rule_queries import Ready, RuleQuery
@@ -24,6 +24,7 @@ from cepheid.interfaces.stream_sources import source_of
 from cepheid.jobs.misfits import misfit
 from cepheid.kinds.workload.rule_places import Freedom, Keys, freedom_of, keys_for
 from cepheid.kinds.workload.rule_records import Put
+from cepheid.options import refuse
 from cepheid.runtimes.rules_log import Placed, RulesLog
 from cepheid.runtimes.spark.live_rules import RuleStream
 from cepheid.runtimes.spark.live_rules import stream_rules as alerts_of_rules
@@ -247,6 +248,7 @@ def stream_rules_in(
                 stream = RuleStream.of(events, options.times, options.live)
                 fit, teller = fit_to(stream), Teller(complain)
                 book.fit(fit)
+                check_keys(options, stream.schema.names)
                 keys = _keys(log, options, book.rules)
                 log.change(placed_at(keys, book.rules, teller))
                 plans = [one.put.planned for one in book.rules.values()]
@@ -268,6 +270,20 @@ def stream_rules_in(
         raise clear_error(error) from error
 
 
+def check_keys(options: Options, known: Sequence[str]) -> None:
+    """Check that events have the keys of ``--keys``.
+
+    Raises
+    ------
+    OptionError
+        E590 for the first one that they do not have.
+    """
+    for name in (part.strip() for one in options.keys for part in one.split(",")):
+        if name not in known:
+            help_ = suggest_names(name, known, owner="the source")
+            refuse("E590", f"--keys names `{name}`, which events do not have", help_)
+
+
 def _keys(log: RulesLog, options: Options, rules: Mapping[str, Fitted]) -> Keys:
     """Choose the keys of a new stream, or find those of one that goes on.
 
@@ -276,8 +292,8 @@ def _keys(log: RulesLog, options: Options, rules: Mapping[str, Fitted]) -> Keys:
     DataError
         E524 if the stream has other keys than those that are asked for.
     """
-    asked = tuple(sorted({tuple(sorted(filter(None, one.split(",")))) for one in options.keys}))
-    given = (*(one for one in asked if one), ())
+    asked = tuple(sorted({tuple(sorted(map(str.strip, one.split(",")))) for one in options.keys}))
+    given = (*asked, ())
     if log.keys is None:
         keys = given if options.keys else keys_for([one.freedom for one in rules.values()])
         log.begin(keys)
