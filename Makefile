@@ -147,6 +147,10 @@ signatures: java dev ## List the types that tests call kernels with: every test,
 bench: dev ## Run the benchmarks
 	$(BIN)/python benchmarks/run.py
 
+.PHONY: bench-peers
+bench-peers: dev ## Ask other systems the same questions, and write docs/peers.md; ten minutes
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
 .PHONY: lock
 lock: dev ## Write the versions installed in .venv to requirements/dev.txt
 	@$(BIN)/python -m pip list --format freeze --exclude cepheid --exclude pip --exclude setuptools --exclude wheel \

@@ -82,7 +82,7 @@ public final class FlinkCep {
         case "runs" -> {
           List<Runs.Event> d = match.get("d");
           long end = d.get(d.size() - 1).price;
-          answer.row(first.key, d.size() + 1, match.get("s").get(0).price, end);
+          answer.row(first.key, first.ts, first.price, end);
         }
         case "trends" -> {
           double sum = 0;

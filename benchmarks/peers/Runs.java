@@ -14,10 +14,11 @@ import java.util.stream.Collectors;
 
 /**
  * What the programs of all systems share: they read a CSV file, answer, and print a line of JSON for
- * each run, as child.py does. Arguments: CASE SMALL LARGE LIMIT_S ROUNDS TEXT...
+ * each run, as child.py does. Arguments: CASE LIMIT_S ROUNDS FILE,FILE... TEXT...
  */
 public final class Runs {
-  static final int STARTS = 3;
+  /** A file of ten times the events may take so many times as long: starting a job costs the rest. */
+  static final int GROWTH = 3;
 
   /** Answers a case from a file; returns the number of rows and the sum of each column. */
   interface Query {
@@ -106,29 +107,44 @@ public final class Runs {
     }
   }
 
-  static void measure(String[] arguments, Query query) throws Exception {
-    Path small = Path.of(arguments[1]), large = Path.of(arguments[2]);
-    double limit = Double.parseDouble(arguments[3]);
-    int rounds = Integer.parseInt(arguments[4]);
-    String[] texts = Arrays.copyOfRange(arguments, 5, arguments.length);
+  /** Measures, and ends the process whatever threads an engine has left behind. */
+  static void measure(String[] arguments, Query query) {
+    int status = 0;
+    try {
+      measureAll(arguments, query);
+    } catch (Exception | Error problem) {
+      problem.printStackTrace();
+      status = 1;
+    }
+    System.out.flush();
+    System.exit(status);
+  }
+
+  private static void measureAll(String[] arguments, Query query) throws Exception {
+    double limit = Double.parseDouble(arguments[1]);
+    int rounds = Integer.parseInt(arguments[2]);
+    String[] files = arguments[3].split(",");
+    String[] texts = Arrays.copyOfRange(arguments, 4, arguments.length);
     int fastest = 0;
     double[] best = {Double.MAX_VALUE, Double.MAX_VALUE};
     for (int variant = 0; variant < texts.length; variant++) {
-      double[] found = run(query, texts[variant], variant, small);
-      if (texts.length > 1) found = run(query, texts[variant], variant, small);
+      // The first run loads and compiles.
+      run(query, texts[variant], variant, Path.of(files[0]));
+      double[] found = run(query, texts[variant], variant, Path.of(files[0]));
       if (found[0] < best[0]) {
         best = found;
         fastest = variant;
       }
     }
-    // To start a job costs seconds; what is left grows with the file.
-    Path file = best[1] <= limit / STARTS ? large : small;
-    double spent = 0;
-    for (int i = 0; i < rounds && spent <= limit; i++) {
-      spent += run(query, texts[fastest], fastest, file)[1];
+    int size = 0;
+    double cpu = best[1];
+    while (size + 1 < files.length && cpu <= limit / GROWTH) {
+      cpu = run(query, texts[fastest], fastest, Path.of(files[++size]))[1];
     }
-    System.out.flush();
-    System.exit(0); // Engines leave threads behind.
+    double spent = cpu;
+    for (int i = 1; i < rounds && spent + cpu <= limit; i++) {
+      spent += run(query, texts[fastest], fastest, Path.of(files[size]))[1];
+    }
   }
 
   /** Returns the seconds of a run and its CPU seconds. */

@@ -57,13 +57,13 @@ CASES = (
         "runs",
         "falling runs of the price of a key, MATCH_RECOGNIZE",
         """
-    SELECT key, len, p0, p1 FROM events MATCH_RECOGNIZE (
+    SELECT key, begin, p0, p1 FROM events MATCH_RECOGNIZE (
         PARTITION BY key ORDER BY ts
-        MEASURES COUNT(*) - 1 AS len, S.price AS p0, LAST(D.price) AS p1
+        MEASURES S.ts AS begin, S.price AS p0, LAST(D.price) AS p1
         ONE ROW PER MATCH AFTER MATCH SKIP TO LAST D
         PATTERN (S D+ U) DEFINE D AS price < PREV(price), U AS price >= PREV(price)
     )""",
-        ("key", "len", "p0", "p1"),
+        ("key", "begin", "p0", "p1"),
     ),
     Case(
         "trends",

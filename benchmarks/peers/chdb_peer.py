@@ -87,10 +87,10 @@ VARIANTS["runs"] = (
             SELECT *, sum(if(ifNull(price < before, 0), 0, 1)) OVER (PARTITION BY key ORDER BY ts
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run FROM l
         ), r AS (
-            SELECT key, count() AS len, argMin(price, ts) AS p0, argMax(price, ts) AS p1,
-                max(isNull(after)) AS is_open FROM g GROUP BY key, run
+            SELECT key, count() AS len, min(ts) AS begin, argMin(price, ts) AS p0,
+                argMax(price, ts) AS p1, max(isNull(after)) AS is_open FROM g GROUP BY key, run
         )
-        SELECT key, len, p0, p1 FROM r WHERE len > 1 AND is_open = 0""",
+        SELECT key, begin, p0, p1 FROM r WHERE len > 1 AND is_open = 0""",
 )
 VARIANTS["trends"] = (
     """SELECT key, arraySum(r.2) AS count, arraySum(r.4) / arraySum(r.3) AS avg FROM

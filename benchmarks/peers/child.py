@@ -1,10 +1,10 @@
 """Measure one case of one system of Python in a process of its own: arguments in, JSON lines out.
 
-``python -m benchmarks.peers.child SYSTEM CASE SMALL LARGE LIMIT_S ROUNDS``: the files are Parquet.
-Every text of the case first answers from the small file, which also loads and compiles; the fastest
-one then answers from the large file, unless that would take more CPU seconds than the limit. A line
-tells the file, the seconds, the CPU seconds and the check: the number of rows and the sum of every
-column.
+``python -m benchmarks.peers.child SYSTEM CASE LIMIT_S ROUNDS FILE,FILE...``: the files are Parquet,
+each ten times as large as the one before. Every text of the case answers from the first file twice,
+which also loads and compiles; the fastest one goes on to the next file as long as that should not
+take more CPU seconds than the limit. A line tells the file, the seconds, the CPU seconds and the
+check: the number of rows and the sum of every column.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sys
 import time
 from typing import Any
 
-GROWTH = 10
-"""The large file has so many times the events of the small one."""
+GROWTH = 3
+"""A file of ten times the events may take so many times as long, as Runs.java has it."""
 
 
 def check_of(table: Any) -> list[float]:
@@ -26,32 +26,31 @@ def check_of(table: Any) -> list[float]:
     return [len(table), *(float(pc.sum(column).as_py() or 0) for column in table.columns)]
 
 
-def main(system: str, case: str, small: str, large: str, limit_s: str, rounds: str) -> None:
+def main(system: str, case: str, limit_s: str, rounds: str, paths: str) -> None:
     """Print a line for every run."""
     peer = importlib.import_module(f"benchmarks.peers.{system}_peer")
-    limit = float(limit_s)
+    limit, files = float(limit_s), paths.split(",")
 
     def run(variant: int, path: str) -> tuple[float, float]:
         wall, cpu = time.perf_counter(), time.process_time()
         found = peer.answer(peer.VARIANTS[case][variant], path)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        line = {"file": path, "variant": variant, "wall": wall, "cpu": cpu, "check": check_of(found)}
-        print(json.dumps(line), flush=True)
+        line = {"file": path, "variant": variant, "wall": wall, "cpu": cpu}
+        print(json.dumps(line | {"check": check_of(found)}), flush=True)
         return wall, cpu
 
-    best: list[tuple[float, float]] = []
-    for variant in range(len(peer.VARIANTS[case])):
-        # The first run loads and compiles.
-        first = run(variant, small)
-        best.append(first if first[1] > limit else min(first, run(variant, small)))
-    _, cpu = min(best)
-    if GROWTH * cpu > limit:
-        return
-    begun = time.process_time()
-    for _ in range(int(rounds)):
-        _, cpu = run(best.index(min(best)), large)
-        if cpu + time.process_time() - begun > limit:
+    variants = range(len(peer.VARIANTS[case]))
+    best = [min(run(variant, files[0]), run(variant, files[0])) for variant in variants]
+    fastest, (_, cpu) = best.index(min(best)), min(best)
+    size = 0
+    while size + 1 < len(files) and cpu <= limit / GROWTH:
+        size += 1
+        _, cpu = run(fastest, files[size])
+    spent = cpu
+    for _ in range(1, int(rounds)):
+        if spent + cpu > limit:
             break
+        spent += run(fastest, files[size])[1]
 
 
 if __name__ == "__main__":

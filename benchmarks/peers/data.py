@@ -2,8 +2,8 @@
 
 Both sets have the columns ``ts`` (milliseconds, one event each), ``type``, ``key``, ``host`` and
 ``price``. ``trades`` has the types A, B and C, 1,000 keys and 100 hosts, and a random walk of the
-price of each key: ten events of a key in ten seconds, ten of a host in a second. ``shop`` has views,
-carts, orders and payments, and about twenty events a key.
+price of each key: ten events of a key in ten seconds, ten of a host in a second. ``shop`` has
+views, carts, orders and payments, and about twenty events a key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARES = {"view": 0.6, "cart": 0.2, "order": 0.12, "payment": 0.08}
 
 
 def write_files(folder: Path, event_counts: tuple[int, ...]) -> None:
-    """Write the first events of both sets, for each number of events, unless the files are there."""
+    """Write the first events of both sets for each number, unless the files are there."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, make in ((TRADES, trades), (SHOP, shop)):
         places = [file_of(folder, name, count) for count in event_counts]

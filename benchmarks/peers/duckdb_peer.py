@@ -99,21 +99,21 @@ VARIANTS["runs"] = (
            SELECT *, sum(CASE WHEN NOT coalesce(price < before, false) THEN 1 ELSE 0 END)
                OVER (PARTITION BY key ORDER BY ts ROWS UNBOUNDED PRECEDING) AS run FROM l
        ), r AS (
-           SELECT key, count(*) AS len, arg_min(price, ts) AS p0, arg_max(price, ts) AS p1,
+           SELECT key, count(*) AS len, min(ts) AS begin, arg_min(price, ts) AS p0,
+               arg_max(price, ts) AS p1,
                max(CASE WHEN after IS NULL THEN 1 ELSE 0 END) AS is_open FROM g GROUP BY key, run
        )
-       SELECT key, len, p0, p1 FROM r WHERE len > 1 AND is_open = 0""",
+       SELECT key, begin, p0, p1 FROM r WHERE len > 1 AND is_open = 0""",
     """WITH l AS (
-           SELECT key, ts, price, row_number() OVER w AS place,
-               coalesce(price < lag(price) OVER w, false) AS falls,
+           SELECT key, ts, price, coalesce(price < lag(price) OVER w, false) AS falls,
                price > lead(price) OVER w AS goes_on
            FROM 'FILE' WINDOW w AS (PARTITION BY key ORDER BY ts)
        ), ends AS (
-           SELECT *, lag(place) OVER w AS head, lag(price) OVER w AS p0
+           SELECT *, lag(ts) OVER w AS begin, lag(price) OVER w AS p0
            FROM (SELECT * FROM l WHERE falls <> coalesce(goes_on, false))
            WINDOW w AS (PARTITION BY key ORDER BY ts)
        )
-       SELECT key, place - head + 1 AS len, p0, price AS p1 FROM ends
+       SELECT key, begin, p0, price AS p1 FROM ends
        WHERE falls AND goes_on IS NOT NULL""",
 )
 _EARLIER = "list_filter(s, lambda y: y.p > x)"

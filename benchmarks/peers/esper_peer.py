@@ -60,7 +60,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "runs": (
         """@name('rows') select * from E match_recognize (
                partition by key
-               measures s.key as key, count(d.price) + 1 as len, s.price as p0,
+               measures s.key as key, s.ts as begin, s.price as p0,
                    last(d.price) as p1
                after match skip to next row
                pattern (s d+ u)
@@ -89,5 +89,5 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 }
 DASHES = {
     "trailing": "no fold over a window without an aggregation function written in Java",
-    "trends": "patterns repeat only up to an event that ends them, and match_recognize is contiguous",
+    "trends": "loops of patterns take every event that fits, and match_recognize is contiguous",
 }

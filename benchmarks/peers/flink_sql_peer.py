@@ -8,14 +8,10 @@ from __future__ import annotations
 from benchmarks.peers.cases import BY_NAME
 
 STREAMING = "STREAMING "
-_FRAME = (
-    "PARTITION BY key, ts / 10000 ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-)
+_FRAME = "PARTITION BY key, ts / 10000 ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _A = f"SUM(CASE WHEN type = 'A' THEN 1 ELSE 0 END) OVER ({_FRAME})"
 _AB = f"SUM(CASE WHEN type = 'B' THEN a ELSE 0 END) OVER ({_FRAME})"
-_FOLLOWING = (
-    "OVER (PARTITION BY {} ORDER BY ts ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
-)
+_FOLLOWING = "OVER (PARTITION BY {} ORDER BY ts ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
 _HOST, _KEY = _FOLLOWING.format("host"), _FOLLOWING.format("key")
 
 TEXTS: dict[str, tuple[str, ...]] = {
@@ -66,9 +62,9 @@ TEXTS: dict[str, tuple[str, ...]] = {
             WHERE type = 'A' AND c < ts + 1000""",
     ),
     "runs": (
-        """SELECT key, len, p0, p1 FROM events MATCH_RECOGNIZE (
+        """SELECT key, b, p0, p1 FROM events MATCH_RECOGNIZE (
                PARTITION BY key ORDER BY et
-               MEASURES 1 + COUNT(D.price) AS len, S.price AS p0, LAST(D.price) AS p1
+               MEASURES S.ts AS b, S.price AS p0, LAST(D.price) AS p1
                ONE ROW PER MATCH AFTER MATCH SKIP TO LAST D
                PATTERN (S D+ U)
                DEFINE D AS (LAST(D.price, 1) IS NULL AND D.price < S.price)
@@ -113,6 +109,4 @@ def _checked(case: str, text: str) -> str:
     return f"{mode}SELECT COUNT(*), {sums} FROM {rows}"
 
 
-VARIANTS = {
-    case: tuple(_checked(case, text) for text in texts) for case, texts in TEXTS.items()
-}
+VARIANTS = {case: tuple(_checked(case, text) for text in texts) for case, texts in TEXTS.items()}

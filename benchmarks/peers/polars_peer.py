@@ -52,7 +52,7 @@ def trailing(path: str) -> Any:
 
 
 def _of(path: str, kind: str, key: str, name: str) -> Any:
-    return pl.scan_parquet(path).filter(TYPE == kind).select(key, TS.alias(name)).set_sorted(name)
+    return pl.scan_parquet(path).filter(kind == TYPE).select(key, TS.alias(name)).set_sorted(name)
 
 
 def within(path: str) -> Any:
@@ -93,11 +93,11 @@ def next_match(path: str) -> Any:
 
 def runs(path: str) -> Any:
     """Put the first and last rows of runs side by side, without groups."""
-    events = pl.scan_parquet(path).select("key", "price").sort("key", maintain_order=True)
-    same = KEY == KEY.shift(1)
+    events = pl.scan_parquet(path).select("key", "ts", "price")
+    same = KEY.shift(1) == KEY
     marked = (
-        events.with_row_index("place")
-        .with_columns(falls=((PRICE < PRICE.shift(1)) & same).fill_null(value=False))
+        events.sort("key", maintain_order=True)
+        .with_columns(falls=((PRICE.shift(1) > PRICE) & same).fill_null(value=False))
         .with_columns(
             goes_on=pl.col("falls").shift(-1).fill_null(value=False),
             closed=(KEY.shift(-1) == KEY).fill_null(value=False),
@@ -107,16 +107,14 @@ def runs(path: str) -> Any:
     )
     heads = marked.filter(~pl.col("falls") & pl.col("goes_on"))
     tails = marked.filter(pl.col("falls") & ~pl.col("goes_on"))
-    place = pl.col("place").cast(pl.Int64)
     both = pl.concat(
         [
-            heads.select("key", PRICE.alias("p0"), place.alias("begin")),
-            tails.select(PRICE.alias("p1"), place.alias("end"), "closed"),
+            heads.select("key", TS.alias("begin"), PRICE.alias("p0")),
+            tails.select(PRICE.alias("p1"), "closed"),
         ],
         how="horizontal",
     )
-    length = (pl.col("end") - pl.col("begin") + 1).alias("len")
-    return both.filter("closed").select("key", length, "p0", "p1")
+    return both.filter("closed").select("key", "begin", "p0", "p1")
 
 
 def trends(path: str) -> Any:
@@ -126,7 +124,9 @@ def trends(path: str) -> Any:
     grown = events.with_columns(n=pl.lit(1), s=PRICE)
     levels = []
     while len(grown):
-        levels.append(grown.group_by("key", "win").agg(pl.len(), pl.col("n").sum(), pl.col("s").sum()))
+        levels.append(
+            grown.group_by("key", "win").agg(pl.len(), pl.col("n").sum(), pl.col("s").sum())
+        )
         longer = grown.lazy().join(following.lazy(), on=["key", "win"])
         longer = longer.filter((pl.col("t") > TS) & (pl.col("p") < PRICE))
         s, n = pl.col("s") + pl.col("p"), pl.col("n") + 1

@@ -1,0 +1,130 @@
+"""Ask other systems the same questions: ``python -m benchmarks.peers``, or ``make bench-peers``.
+
+Installs the systems, runs every case, compares the answers, and writes ``docs/peers.md``. What was
+measured is kept in ``build/peers/results.json``: a run of some systems or cases replaces theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import page
+from benchmarks.peers.cases import BY_NAME, CASES
+from benchmarks.peers.data import write_files
+from benchmarks.peers.measure import Found, Plan, disagreements, event_counts, measure
+from benchmarks.peers.systems import BUILD, OURS, ROOT, SYSTEMS, NotInstalledError
+
+CHART = "bench-peers.png"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, compare and write the page; 1 if an answer differs."""
+    asked = _asked(arguments)
+    plan = Plan(BUILD / "data", asked.events, asked.limit, asked.rounds)
+    kept = asked.results / "results.json"
+    results = _load(kept, asked.events)
+    systems = [SYSTEMS[name] for name in asked.systems]
+    missing: dict[str, str] = results.setdefault("missing", {})
+    if not asked.render:
+        write_files(plan.folder, event_counts(asked.events))
+        for system in systems:
+            missing.pop(system.name, None)
+            try:
+                system.install()
+            except (NotInstalledError, OSError, subprocess.TimeoutExpired) as error:
+                missing[system.name] = str(error)
+                print(f"{system.title} is left out: {error}", flush=True)
+        loads = [os.getloadavg()[0]]
+        for name in asked.cases:
+            for system in systems:
+                if system.name in missing:
+                    continue
+                found = measure(plan, system, BY_NAME[name])
+                results["found"][f"{system.name} {name}"] = asdict(found)
+                print(_line(found), flush=True)
+                loads.append(os.getloadavg()[0])
+                _keep(kept, results)
+        results["load"] = sorted(loads)[len(loads) // 2]
+        results["day"] = f"{dt.datetime.now(dt.UTC):%d %B %Y}"
+        for system in systems:
+            if system.name not in missing:
+                results["versions"][system.title] = system.version()
+        _keep(kept, results)
+    return _write(asked, results)
+
+
+def _asked(arguments: list[str] | None) -> Any:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    names = ",".join(SYSTEMS), ",".join(case.name for case in CASES)
+    parser.add_argument("--events", type=int, default=1_000_000, help="of the largest file")
+    parser.add_argument("--limit", type=float, default=20, help="CPU seconds of a case")
+    parser.add_argument("--rounds", type=int, default=3, help="runs, of which the best counts")
+    parser.add_argument("--systems", default=names[0], help="some of the systems")
+    parser.add_argument("--cases", default=names[1], help="some of the cases")
+    parser.add_argument("--render", action="store_true", help="write the page of the last run")
+    parser.add_argument("--results", type=Path, default=BUILD, help="the folder of results.json")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="the folder of the page")
+    asked = parser.parse_args(arguments)
+    asked.systems, asked.cases = asked.systems.split(","), asked.cases.split(",")
+    for given, known in ((asked.systems, list(SYSTEMS)), (asked.cases, list(BY_NAME))):
+        for name in given:
+            if name not in known:
+                parser.error(f"`{name}` is none of {', '.join(known)}")
+    return asked
+
+
+def _load(path: Path, events: int) -> dict[str, Any]:
+    """Return what was measured before with as many events."""
+    if path.exists():
+        results: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if results["events"] == events:
+            return results
+    return {"events": events, "found": {}, "versions": {}, "missing": {}, "load": 0.0, "day": ""}
+
+
+def _keep(path: Path, results: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1), "utf-8")
+
+
+def _line(found: Found) -> str:
+    name = f"{found.case:9} {SYSTEMS[found.system].title:10}"
+    if not found.is_measured:
+        return f"{name} – {found.reason}"
+    return f"{name} {found.events:>10,} events {found.wall_s:8.3f} s {found.cpu_s:8.3f} CPU s"
+
+
+def _write(asked: Any, results: dict[str, Any]) -> int:
+    """Write the page and its chart."""
+    every = []
+    for one in results["found"].values():
+        checks = tuple((size, tuple(check)) for size, check in one["checks"])
+        every.append(Found(**one | {"checks": checks}))
+    found = {(one.system, one.case): one for one in every}
+    found = {place: one for place, one in found.items() if (OURS.name, place[1]) in found}
+    differ = disagreements(every)
+    setting = page.Setting(
+        results["day"], results["events"], os.cpu_count() or 1, results["load"], asked.rounds,
+        asked.limit, results["versions"], results["missing"], differ,
+    )  # fmt: skip
+    asked.docs.mkdir(parents=True, exist_ok=True)
+    (asked.docs / "peers.md").write_text(page.render(found, setting, CHART), "utf-8")
+    try:
+        page.draw(found, asked.docs / "img" / CHART)
+    except ModuleNotFoundError:
+        print("No chart: it needs the extra `charts`: pip install 'cepheid[charts]'")
+    for line in differ:
+        print(f"DIFFERS {line}")
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
