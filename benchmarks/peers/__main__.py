@@ -30,7 +30,10 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _asked(arguments)
     plan = Plan(BUILD / "data", asked.events, asked.limit, asked.rounds)
     kept = asked.results / "results.json"
+    is_whole = (len(asked.systems), len(asked.cases)) == (len(SYSTEMS), len(CASES))
     results = _load(kept, asked.events)
+    if is_whole and not asked.render:
+        results = _nothing(asked.events)
     systems = [SYSTEMS[name] for name in asked.systems]
     missing: dict[str, str] = results.setdefault("missing", {})
     if not asked.render:
@@ -52,7 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(_line(found), flush=True)
                 loads.append(os.getloadavg()[0])
                 _keep(kept, results)
-        results["load"] = sorted(loads)[len(loads) // 2]
+        # A page of several runs tells of the busiest.
+        results["load"] = max(results["load"], sorted(loads)[len(loads) // 2])
         results["day"] = f"{dt.datetime.now(dt.UTC):%d %B %Y}"
         for system in systems:
             if system.name not in missing:
@@ -70,6 +74,9 @@ def _asked(arguments: list[str] | None) -> Any:
     parser.add_argument("--systems", default=names[0], help="some of the systems")
     parser.add_argument("--cases", default=names[1], help="some of the cases")
     parser.add_argument("--render", action="store_true", help="write the page of the last run")
+    parser.add_argument(
+        "--note", default="", help="a sentence for the page, on how it was measured"
+    )
     parser.add_argument("--results", type=Path, default=BUILD, help="the folder of results.json")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="the folder of the page")
     asked = parser.parse_args(arguments)
@@ -87,6 +94,10 @@ def _load(path: Path, events: int) -> dict[str, Any]:
         results: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if results["events"] == events:
             return results
+    return _nothing(events)
+
+
+def _nothing(events: int) -> dict[str, Any]:
     return {"events": events, "found": {}, "versions": {}, "missing": {}, "load": 0.0, "day": ""}
 
 
@@ -113,7 +124,7 @@ def _write(asked: Any, results: dict[str, Any]) -> int:
     differ = disagreements(every)
     setting = page.Setting(
         results["day"], results["events"], os.cpu_count() or 1, results["load"], asked.rounds,
-        asked.limit, results["versions"], results["missing"], differ,
+        asked.limit, results["versions"], results["missing"], differ, asked.note,
     )  # fmt: skip
     asked.docs.mkdir(parents=True, exist_ok=True)
     (asked.docs / "peers.md").write_text(page.render(found, setting, CHART), "utf-8")

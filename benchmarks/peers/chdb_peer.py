@@ -98,7 +98,8 @@ VARIANTS["trends"] = (
             1 + arraySum(y -> (y.1 > x) * y.2, s),
             1 + arraySum(y -> (y.1 > x) * (y.2 + y.3), s),
             x + arraySum(y -> (y.1 > x) * (y.2 * x + y.4), s))),
-            arrayMap(p -> toFloat64(p.2), arraySort(p -> p.1, groupArray((ts, price)))),
+            arrayMap(p -> toFloat64(p.2),
+                arraySort(p -> p.1, groupArray((ts, assumeNotNull(price))))),
             CAST([] AS Array(Tuple(Float64, Float64, Float64, Float64)))) AS r
         FROM FILE GROUP BY key, intDiv(ts, 10000))"""
     + _SETTINGS,

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-GROWTH = 3
+GROWTH = 4
 """A file of ten times the events may take so many times as long, as Runs.java has it."""
 
 
