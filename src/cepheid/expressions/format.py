@@ -21,6 +21,8 @@ KEYWORDS = frozenset(
         "RELUCTANT",
         "SEMANTICS",
         "TO",
+        "STEP",
+        "SWEEP",
         "UNTIL",
         "WITHOUT",
         "WHERE",
@@ -178,9 +180,19 @@ def _format_primary(expression: tree.Expression) -> str:
             return f"{format_name(function)}({', '.join(format_expression(a) for a in arguments)})"
         case tree.Equivalence(items=items):
             return f"[{', '.join(_format_item(item) for item in items)}]"
+        case tree.Sweep():
+            return _format_sweep(expression)
         case _:
             message = f"{type(expression).__name__} is no primary expression"
             raise AssertionError(message)
+
+
+def _format_sweep(sweep: tree.Sweep) -> str:
+    name = f" {format_name(sweep.name.text)} " if sweep.name else ""
+    values = [format_expression(value) for value in sweep.values]
+    if sweep.step is None:
+        return f"SWEEP{name}({', '.join(values)})"
+    return f"SWEEP{name}({' TO '.join(values)} STEP {format_expression(sweep.step)})"
 
 
 def _format_item(item: tree.EquivalenceItem) -> str:

@@ -233,6 +233,17 @@ class Leaf(Node, frozen=True, eq=False):
     """A value that comes from elsewhere: rows and matches have classes of their own below this."""
 
 
+class Sweep(Leaf, frozen=True, eq=False):
+    """``SWEEP limit (1 TO 9 STEP 2)``: a constant that takes every value (§16).
+
+    Of a range, ``values`` are its two ends and ``step`` is the distance; else it lists them all.
+    """
+
+    values: tuple[Literal | Duration, ...]
+    step: Literal | Duration | None = None
+    name: Name | None = None
+
+
 class EquivalenceItem(Node, frozen=True, eq=False):
     """One entry of ``[P.vehicle, segment]``; without a variable it speaks of all events."""
 

@@ -30,6 +30,7 @@ from cepheid.language.expression_builder import (
 from cepheid.language.lalr import Token
 from cepheid.language.select_builder import SelectBuilder
 from cepheid.language.situation_builder import Clause, SituationBuilder, gather_clauses
+from cepheid.language.sweep_builder import SweepBuilder, within_of
 
 SEMANTICS = {
     "skip-till-any-match": tree.Semantics.ANY_MATCH,
@@ -167,7 +168,8 @@ class ClauseBuilder:
         return Clause("HAVING", "having", span_of(c), c[1])
 
     def within_clause(self, c: Children[Child]) -> Clause:
-        window = tree.Window(span=span_of(c), within=c[1], slide=c[3] if len(c) > 3 else None)
+        slide = c[3] if len(c) > 3 else None
+        window = tree.Window(span=span_of(c), **within_of(c[1]), slide=slide)
         return Clause("WITHIN", "window", window.span, window)
 
     within_slide_clause = within_clause
@@ -255,6 +257,11 @@ def _count(token: Token) -> tree.Literal:
 
 
 class TreeBuilder(
-    PatternBuilder, ExpressionBuilder, ClauseBuilder, SituationBuilder, SelectBuilder
+    PatternBuilder,
+    ExpressionBuilder,
+    ClauseBuilder,
+    SituationBuilder,
+    SelectBuilder,
+    SweepBuilder,
 ):
     """All callbacks together; Lark looks them up by name."""

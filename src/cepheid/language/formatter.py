@@ -83,6 +83,8 @@ def _ends_line(text: str, comment: Comment) -> bool:
 
 def _clauses(query: tree.Query) -> list[tuple[int, str]]:
     """Return the clauses in canonical order, each with the offset at which it ends in the query."""
+    if isinstance(query, tree.SweepQuery):
+        return _clauses(query.query)
     if isinstance(query, tree.PipelineQuery):
         return [clause for stage in query.stages for clause in _stage_clauses(stage)]
     if isinstance(query, tree.SituationQuery):
@@ -232,7 +234,8 @@ def _format_return_item(item: tree.ReturnItem) -> str:
 
 
 def _format_window(window: tree.Window, keyword: str = "WITHIN") -> str:
-    text = f"{keyword} {_format_extent(window.within)}"
+    within = window.sweep and format_expression(window.sweep)
+    text = f"{keyword} {within or _format_extent(window.within)}"
     return f"{text} SLIDE {_format_extent(window.slide)}" if window.slide else text
 
 

@@ -105,6 +105,8 @@ _CALL = re.compile(r"\s*\(")
 _NO_VARIABLES = "|".join(sorted({keyword.partition("_")[0] for keyword in KEYWORDS}))
 _VARIABLE = re.compile(rf"\s+(?:`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE)
 """A name that is no keyword: the variable of `ANY x`, the attribute of `DISTINCT x`."""
+_SWEEP = re.compile(rf"(?:\s+(?:`[^`]*`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*))?\s*\(", re.IGNORECASE)
+"""What follows `SWEEP`, which an attribute may be called: its values, and a name before them."""
 _PATTERN = re.compile(r"\s*\(|\s+(?:any|seq)\b", re.IGNORECASE)
 """What else may begin a pattern: that of `NOT NEXT`."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -244,6 +246,7 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
         named = _VARIABLE.match(text, end)
         followed = {"SEQ": _CALL.match(text, end), "ANY": named, "DISTINCT": named}
         followed["NEXT"] = named or _PATTERN.match(text, end)
+        followed["SWEEP"] = _SWEEP.match(text, end)
         fits = keyword in accepted and followed.get(keyword, True) is not None
         if fits or not accepted.keys() & {"NAME", "UNIT"}:
             return keyword, value, end

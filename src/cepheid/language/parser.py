@@ -33,7 +33,7 @@ def parse(text: str) -> tree.Query:
     """Return the tree of a query text.
 
     It is a SituationQuery if the text defines situations, a SelectQuery if it begins with SELECT,
-    a PipelineQuery if it begins with CREATE STREAM.
+    a PipelineQuery if it begins with CREATE STREAM, a SweepQuery if a constant has many values.
 
     Raises
     ------
@@ -81,7 +81,10 @@ def _parse_one(text: str, whole: str) -> tree.Query:
         raise QuerySyntaxError([explain_unexpected(error, text)], whole) from None
     assert isinstance(query, tree.Query), "the start rule builds a query"
     _check_tree(query, whole)
-    return tree.with_texts(query, text)
+    query = tree.with_texts(query, text)
+    if any(isinstance(node, tree.Sweep) for node in tree.walk(query)):
+        return tree.SweepQuery(span=query.span, query=query)
+    return query
 
 
 def start_of(text: str) -> str:

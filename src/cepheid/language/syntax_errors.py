@@ -115,6 +115,8 @@ def describe_expected(accepted: set[str]) -> str:
     rest = set(accepted)
     if "$END" in rest:
         rest.discard("SEMICOLON")
+    # Stands for a value, and nobody who forgot one has meant it.
+    rest.discard("SWEEP")
     parts = []
     if {"NAME", "NUMBER", "STRING"} <= rest:
         parts.append("a value")

@@ -28,6 +28,7 @@ from cepheid.expressions.tree import (
     Logical,
     Name,
     Node,
+    Sweep,
     Unary,
     Word,
     children_of,
@@ -200,10 +201,14 @@ class EventCount(Node, frozen=True, eq=False):
 
 
 class Window(Node, frozen=True, eq=False):
-    """``WITHIN w [SLIDE s]`` in time or in events."""
+    """``WITHIN w [SLIDE s]`` in time or in events.
+
+    ``sweep`` is that of ``WITHIN SWEEP(...)`` (§16); ``within`` is then its first value.
+    """
 
     within: Duration | EventCount
     slide: Duration | EventCount | None = None
+    sweep: Sweep | None = None
 
 
 class Query(Node, frozen=True, eq=False):
@@ -326,6 +331,17 @@ class PipelineQuery(Query, frozen=True, eq=False):
 
     pattern: Pattern = NO_PATTERN
     stages: tuple[StageQuery, ...] = ()
+
+
+# ---------------------------------------------------------------------------------------
+# Sweeps
+
+
+class SweepQuery(Query, frozen=True, eq=False, kw_only=True):
+    """A query with a SWEEP in it: its rows for every value of a constant (§16)."""
+
+    pattern: Pattern = NO_PATTERN
+    query: Query
 
 
 # ---------------------------------------------------------------------------------------

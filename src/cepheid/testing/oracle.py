@@ -19,6 +19,7 @@ from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
 from cepheid.testing.oracle_patterns import has_single_events, matches_begun
 from cepheid.testing.oracle_situations import evaluate_situations, situation_columns
 from cepheid.testing.oracle_skip import choose_matches
+from cepheid.testing.oracle_sweep import parameter_names, sweep_rows
 
 Row = dict[str, object]
 Group = tuple[object, ...]
@@ -43,6 +44,8 @@ def evaluate(
     type, the stream has no types (§1.2). Listed matches are tuples of (variable, number of the
     event). Counts and sums are floats where they are doubles (§5.4), else integers.
     """
+    if isinstance(query, tree.SweepQuery):
+        return sweep_rows(query, lambda one: evaluate(one, events, time=time, type=type))
     if isinstance(query, tree.SituationQuery):
         return evaluate_situations(query, events, time)
     if isinstance(query, tree.FunnelQuery):
@@ -259,6 +262,8 @@ class Oracle(Matcher):
 
 def column_names(query: tree.Query) -> list[str]:
     """Name the columns of a query's rows, in order."""
+    if isinstance(query, tree.SweepQuery):
+        return parameter_names(query) + column_names(query.query)
     if isinstance(query, tree.SituationQuery):
         return situation_columns(query)
     if isinstance(query, tree.FunnelQuery):
