@@ -17,6 +17,7 @@ from cepheid.kinds.workload.explain import explain_shared
 from cepheid.kinds.workload.sharing import SharedPlan, share
 from cepheid.patterns.scope import Source
 from cepheid.plans.plan import PipelinePlan, TrendPlan
+from cepheid.plans.sweep import SweepPlan
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -261,6 +262,10 @@ def workload(
             message = f"a workload reads one stream, and the query `{name}` joins two"
             helps = ("run it on its own", "or write the events of both into one stream")
             raise UnsupportedError([Diagnostic("E404", message, helps=helps)], compiled[name].text)
+        if isinstance(plan, SweepPlan):
+            message = f"a sweep runs on its own, and the query `{name}` is one"
+            helps = ("write a query for each value", "or run the sweep beside the workload")
+            raise UnsupportedError([Diagnostic("E430", message, helps=helps)], compiled[name].text)
     if not compiled:
         options.refuse("E592", "a workload has at least one query")
     sources = {

@@ -208,7 +208,7 @@ class Comparison:
 
     def _same_kind(self, a: Any, b: Any, name: str) -> bool:
         """Return whether counts, and sums over trends, are both whole numbers or both doubles."""
-        computed = ("count", "sum") if self.trial.kind == "trends" else ("count",)
+        computed = ("count", "sum") if self.trial.kind in ("trends", "sweep") else ("count",)
         return not name.startswith(computed) or isinstance(a, float) == isinstance(b, float)
 
     def _close(self, a: float, b: float, name: str, row: Row) -> bool:

@@ -6,6 +6,7 @@ that a number of comparisons says something about it; other constructs may come 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -83,6 +84,24 @@ def _choosing(draw: st.DrawFn, schema: Schema) -> str:
     return "\n".join([*lines, draw(st.sampled_from(SKIPS))])
 
 
+_SWEPT = re.compile(r"(?<=[<>=] )[12]\b(?! second)")
+"""Constants of random queries in whose places a SWEEP may stand."""
+_VALUES_SWEPT = ("0, 1, 2", "2, 0", "0 TO 3 STEP 1", "2.5 TO 0.5 STEP -0.5", "1.5, -1, 2, 0", "1")
+
+
+@st.composite
+def _sweeping(draw: st.DrawFn, schema: Schema) -> str:
+    """Draw a query in which one or two constants take several values."""
+    text = draw(queries(schema))
+    for name in draw(st.sampled_from([("",), ("one",), ("one", "two")])):
+        places = list(_SWEPT.finditer(text))
+        assume(places)
+        place = draw(st.sampled_from(places))
+        values = draw(st.sampled_from(_VALUES_SWEPT))
+        text = f"{text[: place.start()]}SWEEP {name}({values}){text[place.end() :]}"
+    return text
+
+
 TEXTS: dict[str, Texts] = {
     "deadlines": lambda schema: queries(schema, pattern=_filled(_DEADLINES)),
     "links": lambda schema: queries(schema, linked=True).filter(lambda text: " TO " in text),
@@ -93,6 +112,7 @@ TEXTS: dict[str, Texts] = {
     "NOT NEXT": lambda schema: queries(schema, pattern=_filled(_NOT_NEXT)),
     "GREEDY": lambda schema: queries(schema, pattern=_filled(_GREEDY)),
     "DISTINCT": _counting_keys,
+    "SWEEP": _sweeping,
 }
 FUNNELS = "funnels"
 CONSTRUCTS = (*TEXTS, FUNNELS)
@@ -105,7 +125,8 @@ def construct_trials(draw: st.DrawFn, construct: str) -> Trial:
         trial = draw(funnel_trials())
     else:
         trial = draw(pattern_trials(texts=TEXTS[construct]))
-    return replace(trial, construct=construct)
+    kind = "sweep" if construct == "SWEEP" else trial.kind
+    return replace(trial, construct=construct, kind=kind)
 
 
 # ---------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tests.agreement.ways import (
     PATTERNS,
     SELECTS,
     STEPPED,
+    SWEEPS,
     Way,
     can_be_live,
     compiled,
@@ -44,7 +45,7 @@ STEPS = 1000
 
 def spark_ways(spark: SparkSession) -> list[Way]:
     """Return the ways to run on a session."""
-    both = (*PATTERNS, *SELECTS, *STEPPED)
+    both = (*PATTERNS, *SELECTS, *STEPPED, *SWEEPS)
     return [
         Way("Spark DataFrame", (*both, "row pattern"), _on(spark, run_frame), _frame_holds),
         Way("Spark files", both, _on(spark, run_spark_files), _file_holds),

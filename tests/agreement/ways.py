@@ -39,15 +39,16 @@ from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
+from cepheid.kinds.workload import answer as local_workload
 from cepheid.plans.plan import TrendPlan, WindowKind
 from cepheid.plans.template import UNLIMITED
-from cepheid.runtimes import workload as local_workload
 from cepheid.store.secondary import can_index
 
 PATTERNS = ("trends", "matches")
 SELECTS = ("filter", "aggregation", "join")
 STEPPED = ("situations", "funnel")
-ALL = (*PATTERNS, *SELECTS, *STEPPED, "row pattern")
+SWEEPS = ("sweep",)
+ALL = (*PATTERNS, *SELECTS, *STEPPED, *SWEEPS, "row pattern")
 
 
 class Way(NamedTuple):
@@ -199,7 +200,7 @@ def run_pandas(trial: Trial) -> Any:
 
 
 def _unordered(trial: Trial) -> bool:
-    return trial.kind in (*PATTERNS, *STEPPED, "aggregation")
+    return trial.kind in (*PATTERNS, *STEPPED, *SWEEPS, "aggregation")
 
 
 @way("unordered table", takes=_unordered)
@@ -235,7 +236,7 @@ def write_pieces(trial: Trial, name: str, folder: str) -> str:
     return str(place)
 
 
-@way("files", (*PATTERNS, *SELECTS, *STEPPED), takes=parquet_holds)
+@way("files", (*PATTERNS, *SELECTS, *STEPPED, *SWEEPS), takes=parquet_holds)
 def run_files(trial: Trial) -> Any:
     with tempfile.TemporaryDirectory() as folder, small_steps():
         return run_over(trial, {name: write_pieces(trial, name, folder) for name in trial.tables})

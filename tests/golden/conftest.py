@@ -41,7 +41,7 @@ from tests.row_pattern.ticks import run_on_ticks
 import cepheid
 from cepheid.errors import CepheidError, UnsupportedError, render_diagnostics
 from cepheid.kernels.tiers import Tier, forced
-from cepheid.language.tree import Duration
+from cepheid.language.tree import Duration, SweepQuery
 from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import SECOND_US, stream
 from cepheid.testing.oracle import column_names, evaluate
@@ -196,7 +196,8 @@ def answer(section: str, inputs: dict[str, str]) -> str:
     if section == "matches":
         return "\n".join(render_match(row["events"], events) for row in rows)
     names = column_names(tree)
-    in_seconds = tree.window is not None and isinstance(tree.window.within, Duration)
+    window = tree.query.window if isinstance(tree, SweepQuery) else tree.window
+    in_seconds = window is not None and isinstance(window.within, Duration)
     lines = [[render_cell(name, row[name], events, in_seconds) for name in names] for row in rows]
     return "\n".join(", ".join(cells) for cells in [names, *lines])
 
@@ -236,7 +237,7 @@ def check_engine(
         try:
             table = numbered(events)
             plan = query.with_schema(table.schema).plan
-            actual = run_table(plan, table, batch_rows=size).to_pylist()
+            actual = in_microseconds(run_table(plan, table, batch_rows=size)).to_pylist()
         except UnsupportedError as error:
             if error.diagnostics[0].code != "E404":
                 raise
@@ -248,6 +249,15 @@ def check_engine(
             assert len(actual) == len(rows), f"the engine gives {actual}"
         else:
             assert same_rows(actual, rows), f"the engine gives {actual}"
+
+
+def in_microseconds(table: pa.Table) -> pa.Table:
+    """Return durations as the oracle writes them: whole microseconds."""
+    fields = [
+        field.with_type(pa.int64()) if pa.types.is_duration(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 def content_lines(text: str) -> list[str]:

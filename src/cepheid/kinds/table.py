@@ -8,6 +8,7 @@ from cepheid.kinds.pipeline.kind import PipelineKind
 from cepheid.kinds.row_pattern.kind import RowPatternKind
 from cepheid.kinds.selection.kind import SelectKind
 from cepheid.kinds.situation.kind import SituationKind
+from cepheid.kinds.sweep.kind import SweepKind
 from cepheid.kinds.trend.kind import TrendKind
 
 KINDS: tuple[Kind, ...] = (
@@ -17,6 +18,7 @@ KINDS: tuple[Kind, ...] = (
     SelectKind(),
     RowPatternKind(),
     PipelineKind(),
+    SweepKind(),
 )
 
 for _kind in KINDS:

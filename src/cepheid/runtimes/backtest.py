@@ -15,9 +15,10 @@ from cepheid.jobs.local_jobs import slices_of
 from cepheid.jobs.ordering import SORT_ROWS_MAX, sort_events, with_ties_ordered
 from cepheid.jobs.sources import EventSource
 from cepheid.kinds.pipeline.single import as_pipeline
+from cepheid.kinds.workload.answer import batch_rows
 from cepheid.kinds.workload.sharing import SharedPlan, share
 from cepheid.plans.plan import Plan, TrendPlan
-from cepheid.runtimes.workload import batch_rows, run_workload_batches
+from cepheid.runtimes.workload import run_workload_batches
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 
 Tell = Callable[[int], None]

@@ -20,13 +20,14 @@ from cepheid.kinds.trend.local import list_batches
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.replay import plan_replay
 from cepheid.kinds.trend.windows.list_step import empty_matches
+from cepheid.kinds.workload.answer import batch_rows
 from cepheid.kinds.workload.combine_results import unite
 from cepheid.options import METHODS, one_of
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.explain_replay import explain_replay
 from cepheid.runtimes.local import CompiledQueryLike, check_lists, reader_of
 from cepheid.runtimes.notices import watched_store, watched_tables
-from cepheid.runtimes.workload import WorkloadLike, batch_rows, run_workload_batches
+from cepheid.runtimes.workload import WorkloadLike, run_workload_batches
 from cepheid.runtimes.workload import run_workload as run_local
 from cepheid.store.event_store import EventStore
 from cepheid.store.replay_plan import ReplayPlan

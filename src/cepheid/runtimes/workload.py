@@ -15,24 +15,13 @@ from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.events.files import count_events, find_files, read_all
 from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.events.time_formats import TextTimes
-from cepheid.jobs.local_jobs import BATCH_ROWS, LOOK_BACK_ROWS, slices_of
+from cepheid.jobs.local_jobs import slices_of
 from cepheid.jobs.ordering import SORT_ROWS_MAX, put_together, sort_events, with_ties_ordered
-from cepheid.kinds.trend.planning.granularity import looks_back
-from cepheid.kinds.trend.windows.list_step import empty_matches
-from cepheid.kinds.workload.beside import run_beside
+from cepheid.kinds.workload.answer import answer_workload, batch_rows
+from cepheid.kinds.workload.beside import Tables
 from cepheid.kinds.workload.combine_results import unite
 from cepheid.kinds.workload.sharing import SharedPlan
-from cepheid.kinds.workload.step import (
-    Found,
-    WorkloadJob,
-    WorkloadState,
-    build_tables,
-    feed,
-    finish_workload,
-)
 from cepheid.runtimes.notices import names_of, oddities, warn_of
-
-Tables = dict[str, pa.Table]
 
 
 class WorkloadLike(Protocol):
@@ -71,32 +60,14 @@ def _ordered(shared: SharedPlan, batches: Iterable[pa.Table]) -> Iterable[pa.Tab
     return with_ties_ordered(batches, shared.first)
 
 
-def batch_rows(shared: SharedPlan) -> int:
-    """Choose the number of events of one step."""
-    back = shared.looking or any(looks_back(shared.plans[n]) for n in shared.alone)
-    return LOOK_BACK_ROWS if back else BATCH_ROWS
-
-
 def run_workload_batches(
     shared: SharedPlan, batches: Iterable[pa.Table], schema: pa.Schema
 ) -> Tables:
-    """Run a workload over batches sorted by time."""
-    job = WorkloadJob(shared)
-    state = WorkloadState(job)
-    found = Found.nothing(job)
-    add, end = run_beside(shared.beside, schema)
+    """Run a workload over batches sorted by time, and warn of what the events lack."""
     with noticing(Noticed(names_of(shared.plans))) as noticed:
-        for batch in batches:
-            if shared.plans:
-                found.add(feed(job, state, batch))
-            add(batch)
-        if shared.plans:
-            found.add(finish_workload(job, state))
+        tables = answer_workload(shared, batches, schema)
     warn_of(oddities(shared.plans, noticed))
-    tables: dict[int, Any] = build_tables(job, state, found, schema)
-    for n in job.listing:
-        tables[n] = pa.concat_tables([empty_matches(job.jobs[n], schema), *found.matches[n]])
-    return {name: tables[n] for n, name in enumerate(shared.names)} | end()
+    return tables
 
 
 def run_workload(

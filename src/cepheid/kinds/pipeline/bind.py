@@ -48,12 +48,21 @@ def compile_pipeline(query: tree.PipelineQuery, text: str, source: Source) -> Pi
     """
     findings = Findings()
     _check_names(query, findings)
+    _check_sweeps(query, findings)
     findings.raise_errors(text)
     bound = Bound(("",), (source.schema,), (), ())
     for number in range(len(query.stages)):
         bound = _add_stage(bound, query.stages, number, text, source)
     _check_read(query, bound, findings)
     return _plan_of(query, text, source, bound, findings)
+
+
+def _check_sweeps(query: tree.PipelineQuery, findings: Findings) -> None:
+    """Report constants with many values: a stage is one query (E430)."""
+    for node in tree.walk(query):
+        if isinstance(node, tree.Sweep):
+            message = "`SWEEP` cannot stand in a pipeline"
+            findings.add("E430", message, node.span, "write a pipeline for each value")
 
 
 def _check_names(query: tree.PipelineQuery, findings: Findings) -> None:

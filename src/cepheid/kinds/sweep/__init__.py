@@ -1,0 +1,1 @@
+"""Sweeps: a query for every value of a constant."""
