@@ -64,7 +64,8 @@ def compile_sweep(query: tree.SweepQuery, text: str, source: Source) -> SweepPla
         plans.append(_compiled(with_values(inner, parameters, combination), text, source))
     having: tree.Expression | None = None
     hidden: tuple[str, ...] = ()
-    if any(one.way is Way.AFTER for one in parameters):
+    has_having = isinstance(plan, TrendPlan) and plan.output.having is not None
+    if has_having and (thresholds or any(one.way is Way.AFTER for one in parameters)):
         places = tuple(one.place for one in parameters if one.way is Way.AFTER)
         having, hidden, plans = having_over_columns(plans, places)
     return SweepPlan(
@@ -211,7 +212,6 @@ def _ways(
             reason = f"{ONE_PASS_MAX} other parameters are answered in one pass"
         else:
             threshold, reason = find_threshold(plan, number, parameter, source)
-            threshold = None  # STUB
             if threshold is not None:
                 way = Way.ONE_PASS
                 thresholds.append(threshold)

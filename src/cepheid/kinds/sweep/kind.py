@@ -86,7 +86,9 @@ class SweepKind(TaskKind):
 
     def encoded(self, plan: SweepPlan) -> tuple[str, ...]:
         """List the columns whose texts may be read as dictionaries."""
-        return kind_of(plan.plans[0]).encoded(plan.plans[0])
+        # Workloads list events as they are read.
+        one = plan.plans[0]
+        return () if one.lists_matches else kind_of(one).encoded(one)
 
     def event_types(self, plan: SweepPlan) -> tuple[str, ...] | None:
         """List the event types that the query names."""

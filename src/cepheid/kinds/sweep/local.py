@@ -15,6 +15,7 @@ from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.jobs.local_jobs import local_job, slices_of
 from cepheid.kinds.pipeline.single import as_pipeline
+from cepheid.kinds.sweep.run import OnePass
 from cepheid.kinds.sweep.values import with_values
 from cepheid.kinds.workload.answer import answer_workload, batch_rows
 from cepheid.kinds.workload.sharing import SharedPlan, share
@@ -45,7 +46,8 @@ class LocalSweep:
 
     def __init__(self, plan: SweepPlan) -> None:
         self.plan = plan
-        self._shared = shared_plan(plan) if len(plan.plans) > 1 else None
+        alone = plan.thresholds or len(plan.plans) == 1
+        self._shared = None if alone else shared_plan(plan)
 
     @property
     def batch_rows(self) -> int:
@@ -65,7 +67,7 @@ class LocalSweep:
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a sorted table, in steps of ``rows`` rows."""
-        if self._shared is not None:
+        if self._shared is not None or self.plan.thresholds:
             return self.answer(slices_of(table, rows), table.schema)
         job = local_job(self.plan.plans[0])
         return self._united([Piece(job.answer_table(table, rows), {})], table.schema)
@@ -75,16 +77,22 @@ class LocalSweep:
         return self._united(self._pieces(batches, schema), schema)
 
     def _pieces(self, batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[Piece]:
-        if self._shared is None:
-            yield Piece(local_job(self.plan.plans[0]).answer(batches, schema), {})
-            return
-        tables = answer_workload(self._shared, batches, schema)
-        each = [n for n, p in enumerate(self.plan.parameters) if p.way is Way.EACH]
-        values = product(*(range(len(self.plan.parameters[n].values)) for n in each))
-        for number, combination in enumerate(values):
-            rows = tables.pop(f"{number}")
-            found = zip(each, combination, strict=True)
-            yield Piece(rows, {n: np.full(len(rows), value) for n, value in found})
+        plan = self.plan
+        if self._shared is not None:
+            tables = answer_workload(self._shared, batches, schema)
+            found: Iterator[Piece] = (
+                Piece(tables.pop(f"{number}"), {}) for number in range(len(plan.plans))
+            )
+        elif plan.thresholds:
+            found = _in_one_pass(plan, batches, schema)
+        else:
+            found = iter([Piece(local_job(plan.plans[0]).answer(batches, schema), {})])
+        each = [n for n, p in enumerate(plan.parameters) if p.way is Way.EACH]
+        values = product(*(range(len(plan.parameters[n].values)) for n in each))
+        for piece, combination in zip(found, values, strict=True):
+            own = zip(each, combination, strict=True)
+            numbers = {n: np.full(len(piece.rows), value) for n, value in own}
+            yield Piece(piece.rows, {**piece.numbers, **numbers})
 
     def _united(self, pieces: Iterable[Piece], schema: pa.Schema) -> pa.Table:
         """Filter rows by HAVING, put them in order, and add the columns of the parameters."""
@@ -121,6 +129,18 @@ class LocalSweep:
             numbers = {n: found[kept] for n, found in piece.numbers.items()}
             numbers |= {n: np.full(len(kept), value) for n, value in combination.items()}
             yield Piece(piece.rows.take(kept), numbers)
+
+
+def _in_one_pass(
+    plan: SweepPlan, batches: Iterable[pa.Table], schema: pa.Schema
+) -> Iterator[Piece]:
+    """Answer all values of thresholds in one pass, for each of the plans."""
+    runs = [OnePass(plan, TrendPlan.of(one)) for one in plan.plans]
+    for batch in batches:
+        for run in runs:
+            run.feed(batch)
+    for run in runs:
+        yield Piece(*run.finish(schema))
 
 
 def shared_plan(plan: SweepPlan) -> SharedPlan:

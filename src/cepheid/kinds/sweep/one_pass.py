@@ -8,13 +8,18 @@ import msgspec
 
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.value_types import Typing
+from cepheid.kinds.trend.planning.needs import why_not_composed
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
-from cepheid.plans.plan import Evaluator, Plan, TrendPlan, WindowKind
+from cepheid.patterns.symbols import types_of
+from cepheid.plans.plan import Plan, TrendPlan, WindowKind
 from cepheid.plans.sweep import Parameter, Threshold, ValuesKind
 
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The comparison with its sides exchanged."""
+
+PANES_MAX = 100
+"""Panes of a window that are multiplied anew for each window."""
 
 EXACT_MAX = 2**53
 """Whole numbers up to this are doubles too."""
@@ -36,6 +41,8 @@ def find_threshold(
     if len(holders) != 1 or _occurrences(plan, parameter.place) != 1:
         return None, "it is not compared with values of single events"
     predicate = plan.local[holders[0]]
+    if predicate.variable is not None and predicate.variable not in types_of(plan.patterns):
+        return None, "its condition ends a loop"
     value, operator = _sides(predicate.expression, parameter.place)
     if value is None:
         return None, "its condition is no comparison by <, <=, > or >= with the parameter alone"
@@ -47,20 +54,19 @@ def find_threshold(
 
 def _why_not_linear(plan: TrendPlan) -> str:
     """Explain why stretches of a query's events are no matrices; empty if they are."""
-    if plan.choice.evaluator is not Evaluator.LINEAR or plan.partition.partial:
-        return f"the evaluator is {plan.choice.evaluator.value}, which looks up earlier events"
-    if plan.skip is not None:
-        return "AFTER MATCH SKIP chooses matches"
+    if plan.lists_matches:
+        return "matches are listed"
+    if why := why_not_composed(plan):
+        return why
     if len(plan.patterns) > 1:
         return "AND counts pairs of matches"
-    if plan.has_deadlines or plan.sees_neighbours:
-        return "a NOT with a deadline looks beyond the window"
     if plan.numbers is tree.Numbers.EXACT:
         return "exact numbers are computed by residues"
     if plan.output.counts_keys:
         return "COUNT(DISTINCT ...) counts keys"
-    if plan.window.kind in (WindowKind.TRAILING, WindowKind.COUNT):
-        return "windows that keep their events have no panes"
+    window = plan.window
+    if window.kind is WindowKind.SLIDING and window.within // window.pane > PANES_MAX:
+        return f"a window has more than {PANES_MAX} panes"
     return ""
 
 

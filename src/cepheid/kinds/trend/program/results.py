@@ -6,7 +6,7 @@ logarithms are right at any magnitude; only a COUNT or SUM itself becomes infini
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,16 @@ from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.wide import count_pairs, steps, to_double
 from cepheid.language import tree
 from cepheid.plans.plan import AggregateColumn, WindowKind
+
+
+class Added(NamedTuple):
+    """Rows of windows and groups: sums over partitions, and smallest value keys."""
+
+    window: NDArray[np.int64]
+    group: NDArray[np.int64]
+    numbers: NDArray[Any]
+    values: NDArray[np.int64]
+
 
 Groups = tuple[NDArray[np.int64], list[Any]]
 """The group of every key, and for every attribute the values of all groups."""
@@ -57,20 +67,44 @@ def build_table(
     merged = _pairs(plain, job) if combine else _merge(plain[0], job)
     group_of, values_of = groups_of(job, keys) if groups is None else groups
     merged = with_keys(job, merged)
-    window, group, numbers, extremes = _add_up(merged, group_of)
+    added = Added(*_add_up(merged, group_of))
+    columns = _head(job, added, values_of, schema)
+    aggregates = _aggregates(job, added, schema)
+    if job.plan.numbers is tree.Numbers.EXACT:
+        exact = exact_numbers(job, rows if combine else rows[:kinds_of_numbers], merged)
+        cells = (added.window, added.group)
+        aggregates |= exact_columns(job, merged, group_of, exact, added.numbers, cells, columns)
+    return _table(job, columns, aggregates, added.numbers)
+
+
+def build_added(job: Job, added: Added, values_of: list[Any], schema: pa.Schema) -> pa.Table:
+    """Build a table of rows whose partitions are added up already, in their order."""
+    columns = _head(job, added, values_of, schema)
+    return _table(job, columns, _aggregates(job, added, schema), added.numbers)
+
+
+def _head(job: Job, added: Added, values_of: list[Any], schema: pa.Schema) -> dict[str, Any]:
+    """Build the columns of groups and windows."""
     columns: dict[str, Any] = {}
     kinds = {field.name: field.type for field in schema}
     for name, values in zip(job.plan.partition.group_by, values_of, strict=True):
-        mine = values.take(pa.array(group))
+        mine = values.take(pa.array(added.group))
         columns[name] = mine.cast(kinds[name]) if name in kinds else mine
-    columns |= _window_columns(job, window, schema)
-    aggregates = {
-        column.name: _aggregate(job, column, numbers, extremes, kinds)
+    return columns | _window_columns(job, added.window, schema)
+
+
+def _aggregates(job: Job, added: Added, schema: pa.Schema) -> dict[str, Any]:
+    kinds = {field.name: field.type for field in schema}
+    return {
+        column.name: _aggregate(job, column, added.numbers, added.values, kinds)
         for column in job.plan.output.aggregates
     }
-    if job.plan.numbers is tree.Numbers.EXACT:
-        exact = exact_numbers(job, rows if combine else rows[:kinds_of_numbers], merged)
-        aggregates |= exact_columns(job, merged, group_of, exact, numbers, (window, group), columns)
+
+
+def _table(
+    job: Job, columns: dict[str, Any], aggregates: dict[str, Any], numbers: NDArray[Any]
+) -> pa.Table:
+    """Choose and name the columns of the result, and keep the rows that HAVING wants."""
     for result in job.plan.output.columns:
         if result.aggregate is not None:
             source = next(a for a in job.plan.output.aggregates if a.name == result.aggregate)
