@@ -66,6 +66,10 @@ QUERIES = {
     "pipeline, two keys": "CREATE STREAM Pair AS RETURN k, A.x AS low, B.x AS high "
     "PATTERN SEQ(A, B) WHERE [k] AND A.x < B.x WITHIN 5 s; "
     "SELECT low, COUNT(*) AS n FROM Pair GROUP BY low WINDOW 20 s",
+    "sweep, one pass": "RETURN k, COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) "
+    "WHERE [k] AND A.x > SWEEP least (1, 4, 7) GROUP-BY k WITHIN 8 s SLIDE 4 s",
+    "sweep, a query each": "RETURN COUNT(*) AS n PATTERN SEQ(A, B) "
+    "WHERE [k] AND A.x + SWEEP more (0, 3) < B.x HAVING n > SWEEP few (1, 2) WITHIN 8 s SLIDE 8 s",
     "workload of trends": "",
     "workload with a SELECT": "",
 }

@@ -105,7 +105,11 @@ _CALL = re.compile(r"\s*\(")
 _NO_VARIABLES = "|".join(sorted({keyword.partition("_")[0] for keyword in KEYWORDS}))
 _VARIABLE = re.compile(rf"\s+(?:`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE)
 """A name that is no keyword: the variable of `ANY x`, the attribute of `DISTINCT x`."""
-_SWEEP = re.compile(rf"(?:\s+(?:`[^`]*`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*))?\s*\(", re.IGNORECASE)
+_SWEEP = re.compile(
+    r"(?:\s+(?:`[^`]*`|(?!(?:and|or|not|in|is|like|between|as|on|where|having|return|pattern)\b)"
+    r"[^\W\d]\w*))?\s*\(",
+    re.IGNORECASE,
+)
 """What follows `SWEEP`, which an attribute may be called: its values, and a name before them."""
 _PATTERN = re.compile(r"\s*\(|\s+(?:any|seq)\b", re.IGNORECASE)
 """What else may begin a pattern: that of `NOT NEXT`."""
