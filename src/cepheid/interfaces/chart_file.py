@@ -88,6 +88,12 @@ class Drawing:
         return note
 
 
+def draw_spec(spec: Spec, path: Path) -> None:
+    """Draw a specification into a file."""
+    whole = _spec(spec["data"]["values"], **{k: v for k, v in spec.items() if k != "data"})
+    _write(path, _drawn(whole, path.suffix.lower()))
+
+
 def chart_of(table: pa.Table, time: str = "ts") -> tuple[Spec, str]:
     """Choose a chart for a result; return its specification, and what it leaves out.
 

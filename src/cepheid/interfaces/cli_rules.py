@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cepheid.errors import CepheidError, render_diagnostics
-from cepheid.interfaces.cli_input import WrongUseError, find_rules, refuse_options, result_kind
+from cepheid.interfaces.cli_input import (
+    WrongUseError,
+    compile_file,
+    find_rules,
+    refuse_options,
+    result_kind,
+)
 from cepheid.interfaces.cli_options import (
     FormatOption,
     InputFormatOption,
@@ -95,6 +101,19 @@ def backtest(
     ] = None,
     output: Annotated[Path | None, Option(help="Write the table of rules to this file.")] = None,
     format_: Annotated[str, Option("--format", help="table, csv, json (lines) or parquet.")] = "",
+    sweep: Annotated[
+        bool, Option("--sweep", help="The rule is one query with SWEEP: tell of every value.")
+    ] = False,
+    label: Annotated[
+        str | None, Option(help="With --sweep: a column that is true for what alerts should find.")
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        Option(help="With --sweep: a file with window_start and window_end of what to find."),
+    ] = None,
+    chart: Annotated[
+        Path | None, Option(help="With --sweep: draw the curve, .png, .svg or .html.")
+    ] = None,
     input_format: InputFormatOption = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
@@ -103,6 +122,8 @@ def backtest(
 ) -> None:
     """Tell what rules would have reported of history, in one pass: how often, when, suppressed."""
     kind = result_kind(format_, output)
+    if not sweep:
+        refuse_options("it is for --sweep", label=label, labels=labels, chart=chart)
     listed = "" if alerts is None else result_kind("", alerts)
     if (store is None) is (not inputs) or len(inputs or ()) > 1:
         message = "name the history once: with --store, or with --input"
@@ -111,6 +132,13 @@ def backtest(
         units = {"time-unit": time_unit != "us", "time-format": time_format}
         refuse_options("a store knows its times", time=time != "ts", **units)
         time = _open(store).time
+    if sweep:
+        others = {"from": since, "to": until, "set": values, "measure": measure, "alerts": alerts}
+        refuse_options("--sweep takes all events, and the values of the query", **others)
+        columns = EventColumns(time, type_, time_unit, time_format)
+        history = _open(store) if store is not None else (inputs or [""])[0]
+        _sweep(rules, columns, history, (label, labels), (kind, output, chart))
+        return
     given = _read_values(values or [])
     ready = ready_rules(find_rules(rules), EventColumns(time, type_, time_unit, time_format), given)
     refusals = Refusals(ready)
@@ -143,6 +171,46 @@ def backtest(
     queries = f"{count:,} quer{'y' if count == 1 else 'ies'}{off}"
     complain(f"{found.done.events:,} events read once in {found.done.seconds:.2f} s: {queries}")
     refusals.finish()
+
+
+def _sweep(
+    rule: Path,
+    columns: EventColumns,
+    events: EventStore | str,
+    judged: tuple[str | None, Path | None],
+    shown: tuple[str, Path | None, Path | None],
+) -> None:
+    """Tell of every value of a query with SWEEP; ``judged`` are a column and a file of labels."""
+    kind, output, chart = shown
+    label, windows = judged
+    if label is not None and windows is not None:
+        message = "name the labels once: with --label, or with --labels"
+        raise WrongUseError(message)
+    query = compile_file(str(rule), *columns)
+    # Arrow takes longer to load than checking a query takes.
+    from pyarrow import concat_tables
+
+    from cepheid.events.files import find_files, read_all
+    from cepheid.interfaces import sweep_curve
+    from cepheid.interfaces.chart_file import check_chart, draw_spec
+    from cepheid.interfaces.run_command import write_result
+    from cepheid.jobs.sources import source_of
+
+    check_chart(chart)
+    with working("starting"):
+        source = source_of(events, query.times)
+        plan = sweep_curve.sweep_of(query.with_schema(source.schema))
+        found = None
+        if label is not None:
+            found = sweep_curve.labelled_events(source, plan, label)
+        elif windows is not None:
+            tables = list(read_all(find_files(str(windows)), None, None))
+            found = sweep_curve.labelled_windows(concat_tables(tables), plan)
+        table = sweep_curve.curve(query, source, found)
+    write_result(table, kind, output)
+    if chart is not None:
+        names = [parameter.name for parameter in plan.parameters]
+        draw_spec(sweep_curve.curve_chart(table, names), chart)
 
 
 def _open(store: Path) -> EventStore:

@@ -66,8 +66,7 @@ def compile_sweep(query: tree.SweepQuery, text: str, source: Source) -> SweepPla
     hidden: tuple[str, ...] = ()
     has_having = isinstance(plan, TrendPlan) and plan.output.having is not None
     if has_having and (thresholds or any(one.way is Way.AFTER for one in parameters)):
-        places = tuple(one.place for one in parameters if one.way is Way.AFTER)
-        having, hidden, plans = having_over_columns(plans, places)
+        having, hidden, plans = having_over_columns(plans)
     return SweepPlan(
         text=text,
         time=plan.time,

@@ -15,12 +15,11 @@ HIDDEN = "\0having"
 
 
 def having_over_columns(
-    plans: Sequence[TrendPlan | FunnelPlan], places: tuple[int, ...]
+    plans: Sequence[TrendPlan | FunnelPlan],
 ) -> tuple[tree.Expression, tuple[str, ...], list[TrendPlan | FunnelPlan]]:
     """Move HAVING out of plans that differ in other values only.
 
-    Returns HAVING over columns, with a SWEEP in each of the places, the columns that only HAVING
-    reads, and the plans without HAVING.
+    Returns HAVING over columns, the columns that only HAVING reads, and the plans without HAVING.
     """
     first = plans[0]
     assert isinstance(first, TrendPlan), "a funnel has no HAVING"
@@ -38,8 +37,6 @@ def having_over_columns(
                 column = names[function, texts[0], texts[1], keys]
             case tree.Word(text=text):
                 column = text
-            case tree.Literal() | tree.Duration() if node.span.start in places:
-                return tree.Sweep(span=node.span, values=(node,))
             case _:
                 return node
         label = tree.Name(span=node.span, text=column)

@@ -71,7 +71,9 @@ def constant(parameter: Parameter, number: int, sweep: tree.Node) -> Constant:
 def with_values(
     query: AnyNode, parameters: Sequence[Parameter], combination: Mapping[int, int]
 ) -> AnyNode:
-    """Put values in the places of SWEEPs; those that a combination does not name stay.
+    """Put values in the places of SWEEPs, or of other values of theirs.
+
+    Those that a combination does not name stay as they are.
 
     Parameters
     ----------
@@ -81,7 +83,8 @@ def with_values(
     places = {parameters[n].place: (parameters[n], value) for n, value in combination.items()}
 
     def change(node: tree.Node) -> tree.Node:
-        if isinstance(node, tree.Sweep) and node.span.start in places:
+        swept = isinstance(node, tree.Sweep | tree.Literal | tree.Duration)
+        if swept and node.span.start in places:
             return constant(*places[node.span.start], node)
         if isinstance(node, tree.Window) and isinstance(node.sweep, tree.Duration):
             return msgspec.structs.replace(node, within=node.sweep, sweep=None)
