@@ -13,6 +13,7 @@ from tests.engine.comparison import same_rows
 
 import cepheid
 from cepheid.arrays.columns import Columns
+from cepheid.kinds.sweep import grid
 from cepheid.kinds.sweep import run as one_pass
 from cepheid.kinds.sweep.leaves import Scale
 from cepheid.language.parser import parse
@@ -90,7 +91,8 @@ def test_every_value_has_the_rows_of_its_own_query(seed: int) -> None:
     assert {parameter.way for parameter in plan.parameters} == {Way.ONE_PASS}, text
     expected = value_by_value(text, combinations(plan), table)
     small = int(draw.integers(2, 9))
-    with patch.multiple(one_pass, BLOCK_EVENTS=small, GRID_EVENTS=2):
+    counted = patch.object(grid, "EVENTS_MIN", one((1, 256)))
+    with counted, patch.multiple(one_pass, BLOCK_EVENTS=small, GRID_EVENTS=2):
         found = query.run(table).to_pylist()
         reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7))
         pieces = query.run(reader).to_pylist()
@@ -107,6 +109,45 @@ def test_counts_beyond_all_doubles() -> None:
     ).run(table)
     assert found["least"].to_pylist() == [0, 5, 9]
     assert found["n"].to_pylist() == pytest.approx([2999, 1499, math.log2(2.0**299 - 1)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("least", [1, 256])
+def test_every_cell_of_a_grid_has_the_rows_of_its_own_query(seed: int, least: int) -> None:
+    text = (
+        "RETURN k, COUNT(*) PATTERN SEQ(A+, B) WHERE [k] AND A.x > SWEEP p (6, 1.5, 3, -1) "
+        "AND B.y < SWEEP q (0.25 TO 1 STEP 0.25) GROUP-BY k WITHIN 20 s SLIDE 20 s TIES arrival"
+    )
+    table = events(100 + seed, 120)
+    query = cepheid.query(text)
+    plan = SweepPlan.of(query.with_schema(table.schema).plan)
+    with patch.object(grid, "EVENTS_MIN", least):
+        reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=40))
+        with patch("cepheid.kinds.trend.local.local_jobs.BATCH_ROWS", 40):
+            found = query.run(reader).to_pylist()
+    assert same_rows(found, value_by_value(text, combinations(plan), table))
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_grid_of_counts_beyond_all_doubles(early: bool) -> None:  # noqa: FBT001  # of a test
+    count = 2500
+    types = ["A"] * count + ["B"]
+    if early:
+        # One match that ends early is lost beside 2^2000 that do not end: numbers are wide then.
+        types[1] = "B"
+        types[-1] = "C"
+    values = [n % 10 for n in range(count + 1)]
+    table = pa.table({"ts": range(count + 1), "type": types, "x": values})
+    found = cepheid.query(
+        "RETURN LOG2(COUNT(*)) AS n PATTERN SEQ(A+, B) "
+        "WHERE A.x >= SWEEP least (0, 5) AND B.x < SWEEP most (1, 9)"
+    ).run(table)
+    shown = [(row["least"], row["most"], row["n"]) for row in found.to_pylist()]
+    if early:
+        assert shown == [(0, 9, 0.0)]
+    else:
+        expected = [(0, 1, 2500.0), (0, 9, 2500.0), (5, 1, 1250.0), (5, 9, 1250.0)]
+        assert shown == [pytest.approx(row) for row in expected]
 
 
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])

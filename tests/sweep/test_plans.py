@@ -13,14 +13,8 @@ QUERY = (
     "RETURN k, COUNT(*) AS n PATTERN SEQ(A+, B) WHERE [k] AND A.x > SWEEP least (1, 2.5) "
     "GROUP-BY k HAVING n > SWEEP many (1 TO 3 STEP 1) WITHIN SWEEP(4 s, 8 s) SLIDE 4 s"
 )
-SCHEMA = pa.schema(
-    [
-        pa.field("ts", pa.int64()),
-        pa.field("type", pa.string()),
-        pa.field("k", pa.int64()),
-        pa.field("x", pa.int64()),
-    ]
-)
+COLUMNS: dict[str, list[int] | list[str]] = {"ts": [1], "type": ["A"], "k": [1], "x": [1]}
+SCHEMA = pa.table(COLUMNS).schema
 
 
 def test_a_plan_is_sent_as_json() -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from cepheid.arrays.columns import Columns
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels.compose import add_rows
+from cepheid.kinds.sweep.grid import Grid
 from cepheid.kinds.sweep.leaves import Leaves, Scale, nodes_of, reach_of
 from cepheid.kinds.sweep.segments import (
     Segments,
@@ -33,7 +34,7 @@ from cepheid.plans.sweep import SweepPlan
 BLOCK_EVENTS = 1 << 14
 """Events whose step functions are built together: their cells are in memory at once."""
 
-GRID_EVENTS = 128
+GRID_EVENTS = 64
 """Events of a grid that become one node. The cells of a grid grow with the square of its events, so
 longer stretches are not multiplied with each other, but one after the other with what began."""
 
@@ -58,6 +59,7 @@ class OnePass:
         self.state = PartitionState(self.job)
         self._product = Product(self.program.start_size, reach_of(self.program))
         self._sliding = plan.window.kind is WindowKind.SLIDING
+        self._grid = None if self._sliding else Grid.of(self.job, self.program, self.scales)
         self._closed: list[Segments] = []
         self._open: Segments | None = None
 
@@ -115,16 +117,34 @@ class OnePass:
 
     def _add(self, leaves: Leaves, last_pane: int) -> None:
         """Multiply the events of a batch with those before, and close panes that have ended."""
-        found = Segments.joined(self._blocks(leaves))
-        if self._sliding:
-            both = [found] if self._open is None else [self._open, found]
+        before = self._open
+        if self._grid is not None:
+            before, leaves = self._on_grid(self._grid, leaves)
+        if not len(leaves.arrays.ts):
+            whole = before
+        elif self._sliding:
+            found = self._blocks(leaves)
+            both = found if before is None else [before, *found]
             whole = multiplied(Segments.joined(both), self._product)
         else:
-            whole = fold(self._open, found, self._product)
+            whole = fold(before, Segments.joined(self._blocks(leaves)), self._product)
+        assert whole is not None, "there are events"
         still = whole.pane >= last_pane
         self._open = whole.take(np.flatnonzero(still)) if still.any() else None
         if not still.all():
             self._close(whole.take(np.flatnonzero(~still)))
+
+    def _on_grid(self, grid: Grid, leaves: Leaves) -> tuple[Segments | None, Leaves]:
+        """Count on a grid, if it pays; return what began, and the events that are left."""
+        key, ts = leaves.arrays.key, leaves.arrays.ts
+        pane = self._panes(ts)
+        tied = self.job.plan.ties is tree.Ties.STRICT and bool(
+            ((key[1:] == key[:-1]) & (ts[1:] == ts[:-1])).any()
+        )
+        if tied or not grid.takes(int(numbered(key, pane)[-1]) + 1, len(ts)):
+            return self._open, leaves
+        found, done = grid.run(self._open, leaves, key, pane)
+        return found, leaves.take(slice(done, None))
 
     def _blocks(self, leaves: Leaves) -> list[Segments]:
         """Build the nodes of a batch, block by block, and multiply those of a block."""
