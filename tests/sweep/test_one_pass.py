@@ -128,8 +128,9 @@ def test_every_cell_of_a_grid_has_the_rows_of_its_own_query(seed: int, least: in
     assert same_rows(found, value_by_value(text, combinations(plan), table))
 
 
+@pytest.mark.parametrize("pieces", [400, 1 << 18])
 @pytest.mark.parametrize("early", [False, True])
-def test_a_grid_of_counts_beyond_all_doubles(early: bool) -> None:  # noqa: FBT001  # of a test
+def test_a_grid_of_counts_beyond_all_doubles(early: bool, pieces: int) -> None:  # noqa: FBT001  # of a test
     count = 2500
     types = ["A"] * count + ["B"]
     if early:
@@ -138,10 +139,12 @@ def test_a_grid_of_counts_beyond_all_doubles(early: bool) -> None:  # noqa: FBT0
         types[-1] = "C"
     values = [n % 10 for n in range(count + 1)]
     table = pa.table({"ts": range(count + 1), "type": types, "x": values})
-    found = cepheid.query(
+    query = cepheid.query(
         "RETURN LOG2(COUNT(*)) AS n PATTERN SEQ(A+, B) "
         "WHERE A.x >= SWEEP least (0, 5) AND B.x < SWEEP most (1, 9)"
-    ).run(table)
+    )
+    with patch("cepheid.kinds.trend.local.local_jobs.BATCH_ROWS", pieces):
+        found = query.run(table)
     shown = [(row["least"], row["most"], row["n"]) for row in found.to_pylist()]
     if early:
         assert shown == [(0, 9, 0.0)]

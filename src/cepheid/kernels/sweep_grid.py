@@ -13,12 +13,19 @@ from __future__ import annotations
 import numpy as np
 
 from cepheid.kernels.linear import NARROW, OK
-from cepheid.kernels.ring import LIMIT, SHRINK, TINY
+from cepheid.kernels.ring import SHRINK
 from cepheid.kernels.signals import look_at_clock
 from cepheid.kernels.tiers import kernel
 
 SETTLE = 64
-"""Events after which numbers are looked at: they grow a few bits an event."""
+"""Events after which numbers are looked at; until then they grow by three bits an event at most."""
+
+SOURCES_MAX = 7
+"""Numbers that an event may add, so that they grow by no more."""
+
+LARGEST, LEAST = 2.0**800, 2.0**-1000
+"""Numbers of a cell stay between these. The wider they are apart, the longer a match that ends
+early can stand beside those that go on growing."""
 
 
 @kernel(inline="code")
@@ -40,14 +47,14 @@ def _settle(state, exponent, begins, g):
         largest = 0.0
         for q in range(size):
             largest = max(largest, state[g, q, c])
-        if largest <= LIMIT:
+        if largest <= LARGEST:
             continue
         exponent[g, c] += 512
         for q in range(size + 1):
             state[g, q, c] *= SHRINK
         for q in range(size):
             x = state[g, q, c]
-            if (x > 0.0 and x < TINY) or (x == 0.0 and begins[q]):
+            if (x > 0.0 and x < LEAST) or (x == 0.0 and begins[q]):
                 return False
     return True
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import EventArrays
-from cepheid.kernels.sweep_grid import run_grid
+from cepheid.kernels.sweep_grid import SOURCES_MAX, run_grid
 from cepheid.kinds.sweep.leaves import Leaves, Scale
 from cepheid.kinds.sweep.segments import Segments, firsts, numbered
 from cepheid.kinds.sweep.steps import Axis, Ints, Nodes
@@ -25,6 +25,9 @@ from cepheid.kinds.trend.windows.step import encode_events
 
 EVENTS_MIN = 256
 """Events of a segment in a batch from which on a number for every cell pays."""
+
+TOP = 700
+"""The power of two of the largest number of a cell that goes on, and least that of the others."""
 
 NUMBERS_MAX = 1 << 24
 """Numbers that are kept at once."""
@@ -45,6 +48,8 @@ class Grid(NamedTuple):
         counts_only = len(job.parts) == 1 and not job.extremes
         if len(scales) != 2 or plain is None or not counts_only:
             return None
+        if plain.source.shape[1] > SOURCES_MAX:
+            return None
         # An event adds to its own slot first, while this is as it was.
         own = plain.source == plain.target[:, None]
         order = np.argsort(~own, axis=1, kind="stable")
@@ -56,6 +61,14 @@ class Grid(NamedTuple):
         """Return the numbers of values."""
         first, second = (len(scale.values) for scale in self.scales)
         return first, second
+
+    @property
+    def begins(self) -> NDArray[np.bool_]:
+        """Mark the configurations in which matches begin."""
+        found = np.zeros(self.program.size, np.bool_)
+        unit = (self.plain.source == self.program.size).any(axis=1) & (self.plain.target >= 0)
+        found[self.plain.target[unit]] = True
+        return found
 
     def takes(self, segments: int, events: int) -> bool:
         """Check whether a number for every cell of some segments pays."""
@@ -77,14 +90,11 @@ class Grid(NamedTuple):
         state[:, size] = 1.0
         exponent = np.zeros((len(first), rows * width), np.int64)
         others = self._restore(before, (key[first], pane[first]), state, exponent)
-        begins = np.zeros(size, np.bool_)
-        unit = (self.plain.source == size).any(axis=1) & (self.plain.target >= 0)
-        begins[self.plain.target[unit]] = True
-        ranks = [
-            np.clip(rank, 0, side) for rank, side in zip(leaves.ranks, self.sides, strict=True)
-        ]
+        if others is None:
+            assert before is not None, "there are numbers"
+            return before, 0
         _, done = run_grid(
-            state, exponent, *self.plain, begins, segment, self._codes(leaves), *ranks,
+            state, exponent, *self.plain, self.begins, segment, self._codes(leaves), *leaves.ranks,
             *(int(scale.below) for scale in self.scales), width, 0,
             np.zeros(len(first), np.int64),
         )  # fmt: skip
@@ -112,8 +122,11 @@ class Grid(NamedTuple):
         names: tuple[Ints, Ints],
         state: NDArray[np.float64],
         exponent: Ints,
-    ) -> list[Segments]:
-        """Fill the state with what began before; return the segments that do not go on."""
+    ) -> list[Segments] | None:
+        """Fill the state with what began before; return the segments that do not go on.
+
+        None if numbers of a cell differ by more than doubles reach.
+        """
         if before is None:
             return []
         wanted = {name: n for n, name in enumerate(zip(*(c.tolist() for c in names), strict=True))}
@@ -122,16 +135,21 @@ class Grid(NamedTuple):
             if name not in wanted:
                 rest.append(node)
                 continue
-            own = before.nodes.take(np.array([node]))
-            numbers = self._spread(own)
-            powers = np.zeros(numbers.shape, np.float64)
-            if numbers.dtype.kind == "c":
-                numbers, powers = numbers.real, np.where(numbers.real != 0, numbers.imag, -np.inf)
-                most = np.maximum(powers.max(axis=0), 0.0)
-                powers = np.maximum(powers - most, -2000.0)
-                exponent[wanted[name]] = most.astype(np.int64)
-                state[wanted[name], -2] = np.ldexp(1.0, -np.minimum(most, 2000).astype(np.int64))
-            state[wanted[name], : len(numbers)] = np.ldexp(numbers, powers.astype(np.int64))
+            numbers = self._spread(before.nodes.take(np.array([node])))
+            if numbers.dtype.kind == "f":
+                state[wanted[name], : len(numbers)] = numbers
+                continue
+            with np.errstate(divide="ignore"):
+                logs = np.log2(numbers.real) + numbers.imag
+            powers = np.maximum(np.floor(logs.max(axis=0)) - TOP, 0).astype(np.int64)
+            lost = (logs - powers < -TOP) & (numbers.real > 0)
+            lost |= (numbers.real == 0) & self.begins[:, None] & (powers > 0)
+            if lost.any():
+                return None
+            exponent[wanted[name]] = powers
+            state[wanted[name], len(numbers)] = np.ldexp(1.0, -powers)
+            shifts = np.where(numbers.real > 0, numbers.imag - powers, 0).astype(np.int64)
+            state[wanted[name], : len(numbers)] = np.ldexp(numbers.real, shifts)
         return [before.take(np.array(rest))] if rest else []
 
     def _spread(self, own: Nodes) -> NDArray[Any]:
