@@ -19,6 +19,7 @@ from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
 from cepheid.testing.oracle_patterns import has_single_events, matches_begun
 from cepheid.testing.oracle_situations import evaluate_situations, situation_columns
 from cepheid.testing.oracle_skip import choose_matches
+from cepheid.testing.oracle_survey import columns_of_survey, survey_of, survey_rows
 from cepheid.testing.oracle_sweep import parameter_names, sweep_rows
 
 Row = dict[str, object]
@@ -161,12 +162,17 @@ class Oracle(Matcher):
         """Build the result."""
         items = self.query.returns.items if self.query.returns else ()
         listing = not any(isinstance(n, tree.Aggregate) for i in items for n in tree.walk(i))
+        survey = survey_of(self.query)
         cells = sorted(self.cells(), key=lambda cell: cell[1] or 0)
         seen: set[Match] = set()
         rows: list[Row] = []
         for group, start, end, found in cells:
             head: Row = dict(zip(self.group_by, group, strict=True))
             head |= {"window_start": start, "window_end": end} if self.query.window else {}
+            if survey is not None:
+                told = survey_rows(survey, self.query.pattern, found, self.events, self.times)
+                rows += [head | row for row in told]
+                continue
             if not listing:
                 rows += self.aggregate_row(head, items, found)
                 continue
@@ -270,6 +276,9 @@ def column_names(query: tree.Query) -> list[str]:
         return funnel_columns(query)
     names = [name.text for name in query.group_by]
     names += ["window_start", "window_end"] if query.window else []
+    survey = survey_of(query)
+    if survey is not None:
+        return [*names, *columns_of_survey(survey)]
     items = query.returns.items if query.returns else ()
     return list(dict.fromkeys([*names, *([column_name(item) for item in items] or ["events"])]))
 
