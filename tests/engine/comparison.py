@@ -56,6 +56,19 @@ def readable(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
     return found
 
 
+def plain_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows in which events are numbers, as the oracle has them."""
+
+    def plain(name: str, value: Any) -> Any:
+        if name == "event" and isinstance(value, dict):
+            return value[NUMBER]
+        if name != "events":
+            return value
+        return tuple((e["variable"], e[NUMBER]) if isinstance(e, dict) else e for e in value)
+
+    return [{name: plain(name, value) for name, value in row.items()} for row in rows]
+
+
 def supported(compiled: CompiledQuery) -> bool:
     """Return whether a query can be run at all (docs/errors.md, E402 to E404)."""
     try:

@@ -18,6 +18,7 @@ from cepheid.plans.funnel import Funnel
 from cepheid.plans.links import Links
 from cepheid.plans.selection import Selection
 from cepheid.plans.situations import Situations
+from cepheid.plans.survey import Survey
 from cepheid.plans.template import Template
 
 PlanType = TypeVar("PlanType", bound="Plan")
@@ -74,6 +75,7 @@ class OutputKind(StrEnum):
     AGGREGATES = "aggregates"
     MATCHES = "matches"
     ATTRIBUTES = "attributes"
+    SURVEY = "survey"
 
 
 class Separation(msgspec.Struct, frozen=True):
@@ -199,7 +201,8 @@ class ResultColumn(msgspec.Struct, frozen=True):
 class Output(msgspec.Struct, frozen=True):
     """The output of a query: aggregates to compute, columns to show, rows to keep.
 
-    ``counts`` is the reason why counts are whole numbers or doubles.
+    ``counts`` is the reason why counts are whole numbers or doubles. ``survey`` is what is told about
+    matches that are never built (§17).
     """
 
     kind: OutputKind
@@ -208,6 +211,7 @@ class Output(msgspec.Struct, frozen=True):
     having: tree.Expression | None
     limit: int | None
     counts: str = ""
+    survey: Survey | None = None
 
     @property
     def counts_keys(self) -> bool:
@@ -331,7 +335,7 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
     @property
     def shares_passes(self) -> bool:
         """Check whether several such queries can share one pass, as a workload."""
-        return True
+        return self.output.survey is None
 
     @property
     def limit(self) -> int | None:
@@ -341,7 +345,7 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
     @property
     def lists_matches(self) -> bool:
         """Check whether each result row is a match of events."""
-        return self.output.kind is not OutputKind.AGGREGATES
+        return self.output.kind in (OutputKind.MATCHES, OutputKind.ATTRIBUTES)
 
     @property
     def emits_early(self) -> bool:

@@ -77,6 +77,10 @@ class TrendKind(TaskKind):
         from cepheid.kinds.trend.program.job import lower
 
         job = lower(plan)
+        if plan.output.survey is not None:
+            from cepheid.kinds.trend.survey.steps import LocalSurvey
+
+            return LocalSurvey(job)
         return LocalMatches(job) if plan.lists_matches else LocalTrends(job)
 
     def task_job(self, work: Work) -> TaskJob:
@@ -84,7 +88,12 @@ class TrendKind(TaskKind):
         from cepheid.kinds.trend.match_tasks import MatchTasks
         from cepheid.kinds.trend.tasks import TrendTasks
 
-        return MatchTasks.of(work) if work.planned().lists_matches else TrendTasks.of(work)
+        plan = TrendPlan.of(work.planned())
+        if plan.output.survey is not None:
+            from cepheid.kinds.trend.survey.steps import SurveyTasks
+
+            return SurveyTasks.of(work)
+        return MatchTasks.of(work) if plan.lists_matches else TrendTasks.of(work)
 
     def live_job(self, work: Work) -> LiveJob[Any]:
         """Create the job that a bucket of a live stream runs for a query."""
@@ -107,7 +116,7 @@ class TrendKind(TaskKind):
 
     def shows_whole_events(self, plan: TrendPlan) -> bool:
         """Check whether rows show all columns of events."""
-        return plan.output.kind is OutputKind.MATCHES
+        return plan.output.kind in (OutputKind.MATCHES, OutputKind.SURVEY)
 
     def memory(self, plan: TrendPlan) -> Any:
         """Return the aggregates of a query, for one that goes on with its state."""
@@ -181,7 +190,7 @@ class TrendKind(TaskKind):
 
     def encoded(self, plan: TrendPlan) -> tuple[str, ...]:
         """List columns whose texts may be read as dictionaries: types, and keys of aggregates."""
-        keys = () if plan.lists_matches else plan.partition.attributes
+        keys = plan.partition.attributes if plan.output.kind is OutputKind.AGGREGATES else ()
         return keys if plan.type is None else (*keys, plan.type)
 
     def event_types(self, plan: TrendPlan) -> tuple[str, ...] | None:

@@ -264,6 +264,25 @@ class Evaluation:
             kernel.run_segments(self._graph, data, room, *last)
         return Answer(numbers, values, ended)
 
+    @property
+    def graph(self) -> GraphTables:
+        """Return the graph of the template."""
+        return self._graph
+
+    def counted_rows(self) -> _Data:
+        """Build the arrays of the rows, for kernels that count matches."""
+        return self._data(np.complex128, 0)
+
+    def count_ending(self, data: _Data) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Count the matches that end with each row in each state, and those of each segment."""
+        assert self.question.semantics is tree.Semantics.ANY_MATCH, "others forget counts"
+        room, count = self._room(np.complex128, 1, 0), len(self.segments.key)
+        numbers = np.zeros((count, 1), np.complex128)
+        values, ended = np.zeros((count, 0), np.int64), np.zeros(count, np.complex128)
+        numbers_of_kernel = (np.complex128(1), np.complex128(0), np.uint64(0))
+        kernel.run_segments(self._graph, data, room, *numbers_of_kernel, numbers, values, ended)
+        return room.V, numbers[:, 0]
+
     def fingerprint(self, power: int) -> NDArray[np.uint64]:
         """Compute fingerprints of sets of matches: the sum of a random product for every match.
 

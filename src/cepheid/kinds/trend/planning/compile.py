@@ -31,6 +31,7 @@ from cepheid.kinds.trend.planning.positions import TooLargeError
 from cepheid.kinds.trend.planning.predicates import Predicates, classify_predicates
 from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.kinds.trend.planning.skip import plan_skip
+from cepheid.kinds.trend.planning.surveys import check_survey
 from cepheid.kinds.trend.planning.windows import plan_window
 from cepheid.language import tree
 from cepheid.language.findings import Findings
@@ -89,6 +90,7 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     _check_globals(query, predicates, findings)
     check_links(selection, partition, findings)
     skip = plan_skip(query, patterns, scope, findings)
+    check_survey(query, selection.semantics, predicates, partition, window, findings)
     findings.raise_errors(text)
     choice = choose_evaluator(
         query, text, selection.semantics, patterns, predicates, partition, window, output
@@ -269,7 +271,7 @@ def _columns(
     typed: bool,
 ) -> tuple[str, ...] | None:
     """Collect the columns that must be read; None (all) if matches are listed without a schema."""
-    if output.kind is OutputKind.MATCHES:
+    if output.kind in (OutputKind.MATCHES, OutputKind.SURVEY):
         return tuple(sorted(_top_level(source.schema))) if source.schema is not None else None
     names = {source.time, *source.tiebreak, *partition.attributes}
     names |= {source.type} if typed else set()

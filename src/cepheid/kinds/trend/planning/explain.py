@@ -46,7 +46,7 @@ _MEANINGS = {
 
 def describe_trends(plan: TrendPlan) -> list[Section]:
     """Build the sections of the plan's text."""
-    listed = plan.output.kind is OutputKind.MATCHES
+    listed = plan.output.kind in (OutputKind.MATCHES, OutputKind.SURVEY)
     reads = ["all columns"] if listed else describe_columns(plan)
     return [
         *(("pattern", _describe_template(t, plan.tick_ns)) for t in plan.patterns),

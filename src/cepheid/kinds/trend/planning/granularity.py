@@ -88,6 +88,8 @@ _FITTING = "the events of open windows that fit a variable"
 
 def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
     """List the evaluators that can answer a query; all of them give the same answer."""
+    if plan.output.survey is not None:
+        return (Evaluator.INDEXED,)
     linked = plan.links is not None and bool(plan.edges)
     if plan.skip and plan.choice.evaluator is Evaluator.LINEAR:
         return (Evaluator.LINEAR, Evaluator.ENUMERATE)
@@ -134,6 +136,10 @@ def _decide(
     ``built`` is why AFTER MATCH SKIP builds the matches that it chooses, empty if it does not.
     """
     edges = predicates.edges
+    if output.kind is OutputKind.SURVEY:
+        span = query.returns.span if query.returns else None
+        why = f"{_place(text, span)} is answered by walks through the graph of events, without "
+        return f"{why}building matches", span, Evaluator.INDEXED, Granularity.EVENT
     if output.kind is not OutputKind.AGGREGATES:
         span = query.returns.span if query.returns else None
         why = (

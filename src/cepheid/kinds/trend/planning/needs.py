@@ -94,7 +94,7 @@ def _matrix_numbers(plan: TrendPlan) -> int:
 
 def why_not_on_device(plan: TrendPlan) -> str:
     """Explain why a plan cannot run on a GPU; empty if it can."""
-    if plan.lists_matches:
+    if plan.output.kind is not OutputKind.AGGREGATES:
         return "only aggregates of matches run on a GPU"
     return why_not_composed(plan)
 
@@ -190,6 +190,8 @@ def _shuffle(plan: TrendPlan, why: str) -> StrategyChoice:
     if names:
         return StrategyChoice(Strategy.KEY_SHUFFLE, f"{why}; events go by {', '.join(names)}")
     whole = "a window without SLIDE adds up the partitions of a group at every time"
+    if plan.output.survey is not None:
+        whole = "a survey tells about all partitions of a group together"
     unpartitioned = "the query has no equivalence predicate and no GROUP-BY"
     cause = whole if plan.partition.attributes else unpartitioned
     return StrategyChoice(Strategy.ONE_TASK, f"{why}; {cause}")
@@ -199,13 +201,14 @@ def shuffle_attributes(plan: TrendPlan) -> tuple[str, ...]:
     """Choose the attributes by which events are shuffled.
 
     Partitions of one group may be in different tasks and are merged later, except for windows
-    without SLIDE, whose rows depend on all partitions of a group. A match depends on its own
-    partition only.
+    without SLIDE and surveys, whose rows depend on all partitions of a group. A match depends on its
+    own partition only.
     """
     if plan.lists_matches:
         return plan.partition.attributes
     trailing = plan.window.kind is WindowKind.TRAILING
-    return plan.partition.group_by if trailing else plan.partition.attributes
+    whole = trailing or plan.output.survey is not None
+    return plan.partition.group_by if whole else plan.partition.attributes
 
 
 def live_attributes(plan: TrendPlan) -> tuple[str, ...]:

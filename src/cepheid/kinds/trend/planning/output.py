@@ -11,6 +11,7 @@ from cepheid.expressions.functions import LANGUAGE_FUNCTIONS, nearest_function
 from cepheid.expressions.value_types import Typing
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.counts import Counts
+from cepheid.kinds.trend.planning.surveys import plan_survey, survey_call
 from cepheid.language import tree
 from cepheid.patterns.scope import Scope
 from cepheid.plans.plan import AggregateColumn, Output, OutputKind, ResultColumn
@@ -50,6 +51,9 @@ class OutputPlanner:
         """Plan the output of the query."""
         self._check_group_by()
         kind = self._output_kind()
+        if kind is OutputKind.SURVEY:
+            survey = plan_survey(self._query, self._scope)
+            return Output(kind, (), (), None, None, self._counts.reason, survey)
         items = self._query.returns.items if self._query.returns else ()
         for item in items:
             self._plan_item(item, kind)
@@ -78,6 +82,8 @@ class OutputPlanner:
     def _output_kind(self) -> OutputKind:
         if self._query.returns is None or not self._query.returns.items:
             return OutputKind.MATCHES
+        if survey_call(self._query) is not None:
+            return OutputKind.SURVEY
         nodes = [n for item in self._query.returns.items for n in tree.walk(item.expression)]
         if any(isinstance(node, tree.Aggregate) for node in nodes):
             return OutputKind.AGGREGATES

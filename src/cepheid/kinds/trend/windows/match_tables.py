@@ -51,9 +51,9 @@ def build_matches(
     leading = found.rows[found.ptr[:-1]]
     for name in plan.partition.group_by:
         rows[name] = _take(columns, name, leading)
-    rows |= _window_columns(job, starts, columns.batch.schema)
+    rows |= columns_of_windows(job, starts, columns.batch.schema)
     if listing:
-        rows[EVENTS] = _events(job, found, columns)
+        rows[EVENTS] = events_of_matches(job, found, columns)
     for column in plan.output.columns:
         if column.expression is not None:
             rows[column.name] = _computed(job, column.expression, found, columns, leading)
@@ -84,9 +84,10 @@ def _lists(ptr: NDArray[np.int64], values: Any) -> Any:
     return pa.ListArray.from_arrays(offsets, values)
 
 
-def _window_columns(
+def columns_of_windows(
     job: Job, starts: NDArray[np.int64], schema: pa.Schema
 ) -> dict[str, pa.Array[Any]]:
+    """Build the columns of windows, if there are any."""
     window = job.plan.window
     if window.kind is WindowKind.NONE:
         return {}
@@ -96,19 +97,26 @@ def _window_columns(
     return {name: times_of_windows(values, job, schema) for name, values in both.items()}
 
 
-def _events(job: Job, found: Found, columns: Columns) -> Any:
+def events_of_matches(job: Job, found: Found, columns: Columns) -> Any:
     """Build the events of matches: lists of structures with the variable first, then the time."""
     names: Any = pa.array(list(map(variable_of, job.variables)), pa.string())
     fields: dict[str, Any] = {VARIABLE: names.take(pa.array(found.variables))}
+    return _lists(found.ptr, whole_events(job, found.rows, columns, fields))
+
+
+def whole_events(
+    job: Job, rows: NDArray[np.int64], columns: Columns, fields: dict[str, Any]
+) -> Any:
+    """Build structures of some fields, then the time and all other columns of events."""
+    fields = dict(fields)
     time = job.plan.time
     shown = [name for name in columns.batch.column_names if not is_mark(name)]
     ordered = [time, *(name for name in shown if name != time)]
     for name in ordered:
         # The variable replaces a column of the same name.
-        label = f"event_{name}" if name == VARIABLE else name
-        fields[label] = _take(columns, name, found.rows)
-    bound: Any = pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
-    return _lists(found.ptr, bound)
+        label = f"event_{name}" if name in fields else name
+        fields[label] = _take(columns, name, rows)
+    return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
 
 
 def _computed(

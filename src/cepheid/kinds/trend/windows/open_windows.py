@@ -61,12 +61,7 @@ def process_open_windows(
     job: Job, state: PartitionState, batch: pa.Table, until: int | None
 ) -> list[list[Rows]]:
     """Add events and evaluate the windows that end by ``until``, or all at the end (None)."""
-    table = needed(job, state, batch).batch
-    if state.events is not None:
-        table = pa.concat_tables([state.events, table])
-    if table.num_columns and table.column(0).num_chunks > CHUNKS_MAX:
-        table = table.combine_chunks()
-    state.events = table
+    table = _keep(job, state, batch)
     nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
     kind = job.plan.window.kind
     if kind is WindowKind.COUNT:
@@ -76,24 +71,18 @@ def process_open_windows(
         return nothing
     if kind is WindowKind.TRAILING:
         return _answer_trailing(job, state, table, until)
-    if kind is WindowKind.NONE and until is not None:
+    found = _close(job, state, table, until)
+    if found is None:
         return nothing
-    times = read_times(Columns(table), job.plan.time)
-    closed, kept, first, last = closing(job, state, times, until)
-    if not closed:
-        return nothing
-    question = ask(job, state, table.slice(0, closed))
-    state.events = table.slice(kept)
-    arrays = question.arrays
+    question, first, last = found
     rows: list[list[Rows]] = nothing
     fast = _overlapping(job, question, first, last)
     if fast is not None:
         rows = fast
     else:
-        for segments in _segments_of(job, arrays, first, last):
+        for segments in _segments_of(job, question.arrays, first, last):
             _answer(job, question, segments, rows)
     if kind is WindowKind.SLIDING:
-        state.reported = last
         window = job.plan.window
         # Sliding windows are named by the pane in which they end, other windows by their starts.
         ends = [r._replace(window=(r.window * window.slide + window.within) // window.pane)
@@ -101,6 +90,49 @@ def process_open_windows(
         renamed = iter(ends)
         rows = [[next(renamed) for _ in found] for found in rows]
     return rows
+
+
+def close_windows(
+    job: Job, state: PartitionState, batch: pa.Table, until: int | None
+) -> tuple[Question, Iterator[Segments]] | None:
+    """Add events and find the segments of windows of time that end by ``until``, if there are any.
+
+    All segments of a window come together. The state is updated at once.
+    """
+    table = _keep(job, state, batch)
+    found = _close(job, state, table, until) if len(table) else None
+    if found is None:
+        return None
+    question, first, last = found
+    return question, _segments_of(job, question.arrays, first, last)
+
+
+def _keep(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
+    """Add the events that can matter to those that are kept."""
+    table = needed(job, state, batch).batch
+    if state.events is not None:
+        table = pa.concat_tables([state.events, table])
+    if table.num_columns and table.column(0).num_chunks > CHUNKS_MAX:
+        table = table.combine_chunks()
+    state.events = table
+    return table
+
+
+def _close(
+    job: Job, state: PartitionState, table: pa.Table, until: int | None
+) -> tuple[Question, int, int] | None:
+    """Take the events of windows that are closed out of the state, with the windows' numbers."""
+    if job.plan.window.kind is WindowKind.NONE and until is not None:
+        return None
+    times = read_times(Columns(table), job.plan.time)
+    closed, kept, first, last = closing(job, state, times, until)
+    if not closed:
+        return None
+    question = ask(job, state, table.slice(0, closed))
+    state.events = table.slice(kept)
+    if job.plan.window.kind is WindowKind.SLIDING:
+        state.reported = last
+    return question, first, last
 
 
 def _overlapping(job: Job, question: Question, first: int, last: int) -> list[list[Rows]] | None:

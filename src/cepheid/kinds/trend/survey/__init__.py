@@ -1,0 +1,1 @@
+"""Surveys: what is told about matches that are never built (§17)."""

@@ -1,0 +1,152 @@
+"""Answer surveys: the segments of closed windows in, a table of rows out (§17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.arrays.columns import Columns, KeyTable
+from cepheid.events.nanoseconds import type_of_times
+from cepheid.jobs.owned import EVERYTHING, Owned
+from cepheid.kinds.trend.listing.enumerate import Found
+from cepheid.kinds.trend.look_back.evaluate import Question
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.wide import steps, to_double
+from cepheid.kinds.trend.survey.best import find_best, read_best
+from cepheid.kinds.trend.survey.blame import blame_rows
+from cepheid.kinds.trend.survey.cells import Cells, gather_cells
+from cepheid.kinds.trend.survey.graph import Walk, open_walk
+from cepheid.kinds.trend.survey.sample import draw_matches
+from cepheid.kinds.trend.windows.match_tables import (
+    EVENTS,
+    columns_of_windows,
+    events_of_matches,
+    whole_events,
+)
+from cepheid.patterns.segments import Segments
+from cepheid.plans.plan import WindowKind
+from cepheid.plans.survey import MatchValue, Survey, SurveyForm
+
+DRAW, RANK, EVENT = "draw", "rank", "event"
+
+
+def survey_of(job: Job) -> Survey:
+    """Return the survey of a job."""
+    survey = job.plan.output.survey
+    assert survey is not None, "the plan of a survey"
+    return survey
+
+
+def survey_segments(
+    job: Job,
+    keys: KeyTable,
+    question: Question,
+    found: Iterator[Segments],
+    owned: Owned = EVERYTHING,
+) -> Iterator[pa.Table]:
+    """Survey the windows that start in a range, a table for each share of them."""
+    (template,) = job.templates
+    for segments in found:
+        starts = _starts(job, segments)
+        mine = np.ones(len(starts), np.bool_)
+        if owned.begin is not None:
+            mine &= starts >= owned.begin
+        if owned.end is not None:
+            mine &= starts < owned.end
+        part = segments if mine.all() else segments.take(np.flatnonzero(mine))
+        yield _answer(job, keys, open_walk(question, template, part), starts[mine])
+
+
+def _starts(job: Job, segments: Segments) -> NDArray[np.int64]:
+    """Compute where the windows of segments begin."""
+    window = job.plan.window
+    return segments.window * (window.slide if window.kind is WindowKind.SLIDING else 1)
+
+
+def _answer(job: Job, keys: KeyTable, walk: Walk, starts: NDArray[np.int64]) -> pa.Table:
+    survey, columns = survey_of(job), walk.question.columns
+    if survey.form is SurveyForm.TOP:
+        return _rank(job, keys, walk, starts)
+    counts, totals = walk.count()
+    cells = gather_cells(job, keys, walk.segments, starts, totals)
+    if survey.form is SurveyForm.BLAME:
+        return _blame(job, walk, cells, blame_rows(walk, counts))
+    found, cell = draw_matches(walk, counts, cells, survey.number)
+    rows = _head(job, cells, cell, columns)
+    rows[DRAW] = pa.array(np.tile(np.arange(1, survey.number + 1), len(cells)))
+    rows[EVENTS] = events_of_matches(job, found, columns)
+    return pa.table(rows)
+
+
+def _head(job: Job, cells: Cells, cell: NDArray[np.int64], columns: Columns) -> dict[str, Any]:
+    """Build the columns that all surveys have: the group and the window."""
+    schema = columns.batch.schema
+    rows: dict[str, Any] = {}
+    for name, values in zip(job.plan.partition.group_by, cells.values, strict=True):
+        column = values.take(pa.array(cells.group[cell]))
+        kind = _type_of(name, columns)
+        rows[name] = column if column.type == kind else column.cast(kind)
+    return rows | columns_of_windows(job, cells.start[cell], schema)
+
+
+def _type_of(name: str, columns: Columns) -> pa.DataType:
+    """Find the type of an attribute as it is shown: texts are no dictionaries."""
+    kind: Any = columns.arrow(name).type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _rank(job: Job, keys: KeyTable, walk: Walk, starts: NDArray[np.int64]) -> pa.Table:
+    """List the best matches of each cell: those of its partitions, merged (§17.4)."""
+    survey, columns = survey_of(job), walk.question.columns
+    best = find_best(walk, survey)
+    some = np.bincount(best.segment, minlength=len(starts)).astype(np.complex128)
+    cells = gather_cells(job, keys, walk.segments, starts, some)
+    cell_of = np.zeros(len(starts), np.int64)
+    cell_of[cells.segments] = cells.owner
+    cell = cell_of[best.segment]
+    # Matches of one partition are in order; those of different ones have different last events.
+    unknown = np.isnan(best.value)
+    value = np.where(unknown, 0.0, -best.value)
+    order = np.lexsort((np.arange(len(cell)), best.last, value, ~unknown, cell))
+    cell = cell[order]
+    rank = np.arange(len(cell)) - np.searchsorted(cell, cell)
+    chosen, cell, rank = (a[rank < survey.number] for a in (order, cell, rank))
+    found = read_best(walk, best, chosen)
+    rows = _head(job, cells, cell, columns)
+    rows[RANK] = pa.array(rank + 1)
+    assert survey.value is not None, "the value by which matches are ranked"
+    rows[survey.value.name] = _values(job, survey.value, best.value[chosen], columns)
+    rows[EVENTS] = events_of_matches(job, found, columns)
+    return pa.table(rows)
+
+
+def _values(job: Job, value: MatchValue, numbers: NDArray[np.float64], columns: Columns) -> Any:
+    if value.what == "sum":
+        return pa.array(numbers)
+    whole = pa.array(numbers.astype(np.int64))
+    if value.what != "duration":
+        return whole
+    time = type_of_times(columns.batch.schema.field(job.plan.time).type)
+    return whole.cast(pa.duration(time.unit)) if pa.types.is_timestamp(time) else whole
+
+
+def _blame(job: Job, walk: Walk, cells: Cells, through: NDArray[Any]) -> pa.Table:
+    """List the events of each cell that are in a match (§17.5)."""
+    columns, segments = walk.question.columns, walk.segments
+    cell_of = np.full(len(segments.key), -1, np.int64)
+    cell_of[cells.segments] = cells.owner
+    cell = np.repeat(cell_of, np.diff(segments.ptr))
+    used = np.flatnonzero((cell >= 0) & (through.real > 0))
+    used = used[np.lexsort((segments.rows[used], cell[used]))]
+    cell, numbers = cell[used], through[used]
+    total = cells.total[cell]
+    rows = _head(job, cells, cell, columns)
+    rows[EVENT] = whole_events(job, segments.rows[used], columns, {})
+    rows["matches"] = pa.array(to_double(numbers))
+    rows["share"] = pa.array(np.ldexp(numbers.real / total.real, steps(numbers.imag - total.imag)))
+    rows["log2_matches"] = pa.array(np.log2(numbers.real) + numbers.imag)
+    return pa.table(rows)

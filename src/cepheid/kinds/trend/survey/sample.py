@@ -1,0 +1,110 @@
+"""Draw matches of groups and windows (§17.2): counts and seeds in, matches out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cepheid.kernels import draw as kernel
+from cepheid.kinds.trend.listing.enumerate import Found
+from cepheid.kinds.trend.survey.cells import Cells
+from cepheid.kinds.trend.survey.graph import Walk
+
+EVENTS_ROOM = 1 << 16
+"""Events of drawn matches that have room before more is made."""
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_OTHER = np.uint64(0xD1B54A32D192ED03)
+
+
+class _Drawing(NamedTuple):
+    """The arrays of the kernel; see ``kernels/draw.py``."""
+
+    V: NDArray[Any]
+    edge_slot: NDArray[np.int64]
+    source: NDArray[np.int64]
+    predicate: NDArray[np.int64]
+    tree: NDArray[Any]
+    at: NDArray[np.int64]
+    end_bound: NDArray[np.int64]
+    ends: NDArray[Any]
+    drawn_ptr: NDArray[np.int64]
+    drawn: NDArray[np.int64]
+    seeds: NDArray[np.uint64]
+    head: NDArray[np.int64]
+    next: NDArray[np.int64]
+    left: NDArray[np.int64]
+
+
+def draw_matches(
+    walk: Walk, counts: NDArray[Any], cells: Cells, number: int
+) -> tuple[Found, NDArray[np.int64]]:
+    """Draw matches of every cell; return them, cell after cell, with the cell of each."""
+    seeds = _seeds(cells.seeds, number)
+    owner = _choose_segments(cells, seeds, number)
+    # Draws of one segment walk together.
+    drawn = np.argsort(owner, kind="stable")
+    ptr = np.searchsorted(owner[drawn], np.arange(len(walk.segments.key) + 1))
+    longest = walk.segments.longest
+    slots, total = len(walk.slots.source), len(owner)
+    room = _Drawing(
+        counts, *walk.slots,
+        np.zeros((slots, 2 * longest), np.complex128), np.zeros((slots, longest), np.int64),
+        np.zeros(walk.states, np.int64), np.zeros(longest + 1, np.complex128),
+        ptr, drawn, seeds, np.zeros(longest * walk.states, np.int64), np.zeros(total, np.int64),
+        np.zeros(1, np.int64),
+    )  # fmt: skip
+    draw, row, state = _run(walk, room, max(EVENTS_ROOM, total))
+    order = np.argsort(draw[::-1], kind="stable")
+    draw, row, state = (array[::-1][order] for array in (draw, row, state))
+    lengths = np.bincount(draw, minlength=total)
+    ends = np.append(0, np.cumsum(lengths))
+    found = Found(
+        owner, row[ends[1:] - 1], ends, walk.segments.rows[row],
+        walk.graph.variable[state].astype(np.int8),
+    )  # fmt: skip
+    return found, np.repeat(np.arange(len(cells)), number)
+
+
+def _run(walk: Walk, room: _Drawing, size: int) -> list[NDArray[np.int64]]:
+    """Run the kernel, with as much room as the draws need; return draw, row and state of events."""
+    cursor = np.array([0, -1, 0], np.int64)
+    parts: list[list[NDArray[np.int64]]] = []
+    done = False
+    while not done:
+        buffers = [np.empty(size, np.int64) for _ in range(3)]
+        cursor[kernel.COUNT] = 0
+        done = kernel.draw_matches(walk.graph, walk.data, room, cursor, *buffers)
+        parts.append([buffer[: cursor[kernel.COUNT]] for buffer in buffers])
+        size *= 2
+    return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix the bits of seeds, as SplitMix64 does."""
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    return np.asarray(words ^ (words >> np.uint64(31)), np.uint64)
+
+
+def _seeds(of_cells: NDArray[np.uint64], number: int) -> NDArray[np.uint64]:
+    """Compute the seed of every draw of every cell."""
+    with np.errstate(over="ignore"):
+        steps = np.arange(1, number + 1, dtype=np.uint64) * _GAMMA
+        return _mixed((of_cells[:, None] + steps[None, :]).ravel())
+
+
+def _choose_segments(cells: Cells, seeds: NDArray[np.uint64], number: int) -> NDArray[np.int64]:
+    """Choose for every draw the partition of its cell, in proportion to the counts."""
+    with np.errstate(over="ignore"):
+        chance = (_mixed(seeds ^ _OTHER) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    owner = np.repeat(cells.segments[cells.ptr[:-1]], number)
+    for cell in np.flatnonzero(np.diff(cells.ptr) > 1):
+        mine = slice(cell * number, (cell + 1) * number)
+        ends = np.cumsum(cells.weights(cell))
+        place = np.searchsorted(ends, chance[mine] * ends[-1], side="right")
+        segments = cells.segments[cells.ptr[cell] : cells.ptr[cell + 1]]
+        owner[mine] = segments[np.minimum(place, len(segments) - 1)]
+    return owner
