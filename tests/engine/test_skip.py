@@ -16,7 +16,7 @@ from cepheid.api import CompiledQuery, query
 from cepheid.errors import BindError, DataError
 from cepheid.jobs.steps import Steps
 from cepheid.kinds.trend.program.job import Job
-from cepheid.kinds.trend.steps import steps_of
+from cepheid.kinds.trend.stepping import steps_of
 from cepheid.language.parser import parse
 from cepheid.language.tree import Query
 from cepheid.plans.plan import Evaluator, TrendPlan

@@ -81,9 +81,9 @@ def random_case(seed: int) -> tuple[str, list[Event]]:
 
 def table_of(events: list[Event]) -> pa.Table:
     """Return events as a table whose columns do not depend on which values are drawn."""
-    kinds = {"ts": "int64", "type": "string", "x": "int64", "y": "double", "k": "string"}
-    fields = [(name, pa.type_for_alias(kind)) for name, kind in {**kinds, "g": "int64"}.items()]
-    table = pa.Table.from_pylist(events, pa.schema(fields))
+    whole, text = pa.int64(), pa.string()
+    kinds = {"ts": whole, "type": text, "x": whole, "y": pa.float64(), "k": text, "g": whole}
+    table = pa.Table.from_pylist(events, pa.schema(list(kinds.items())))
     return table.append_column("number", pa.array(range(len(events)), pa.int64()))
 
 
@@ -128,7 +128,8 @@ SMALL = (
     ("A+", "a1 a2 a3 a4", ""),
     ("A+", "a1(x=3) a2(x=1) a3(x=2) a4(x=0) a5(x=1)", "A.x > NEXT(A).x"),
     ("A+", "a1(x=3) a2(x=1) a3(x=3) a4(x=0)", "A.x <> NEXT(A).x"),
-    ("A+", "a1(x=3,y=1) a2(x=1,y=2) a3(x=0,y=3) a4(x=0,y=1)", "A.x >= NEXT(A).x AND A.y <= NEXT(A).y"),
+    ("A+", "a1(x=3,y=1) a2(x=1,y=2) a3(x=0,y=3) a4(x=0,y=1)",
+     "A.x >= NEXT(A).x AND A.y <= NEXT(A).y"),
     ("SEQ(A+, B)", "a1 a1 a2 b3 a4 b5", ""),
     ("SEQ(A+, NOT C, B)", "a1 a2 c3 a4 b5 a6 b7", ""),
     ("SEQ(A+, NOT C, B)", "a1(x=1) a2(x=2) c3 a4(x=3) a5(x=4) b6 a7(x=0) b8", "A.x < NEXT(A).x"),
@@ -141,13 +142,13 @@ SMALL = (
 def too_uneven(counts: Counter[Any], cells: int, draws: int) -> bool:
     """Return whether equally likely outcomes would differ so much in one of a million cases."""
     mean = draws / cells
-    square = sum((counts[cell] - mean) ** 2 / mean for cell in counts)
+    square: float = sum((counts[cell] - mean) ** 2 / mean for cell in counts)
     square += mean * (cells - len(counts))
     freedom = cells - 1
     if not freedom:
         return False
     # The cube root of a chi-square is nearly normal (Wilson and Hilferty).
-    place = (square / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))
+    place = math.pow(square / freedom, 1 / 3) - (1 - 2 / (9 * freedom))
     return place / math.sqrt(2 / (9 * freedom)) > 4.8
 
 
@@ -192,10 +193,11 @@ def test_samples_of_more_matches_than_atoms_are_right() -> None:
     """Of 2^2000 matches of A+, each event is in half, whatever the others."""
     events = pa.table({"ts": range(2000), "type": ["A"] * 2000})
     rows = cepheid.query("RETURN SAMPLE(200) PATTERN A+").run(events)
-    lengths = [len(match) for match in rows["events"].to_pylist()]
+    matches: list[Any] = rows["events"].to_pylist()
+    lengths = [len(match) for match in matches]
     mean = sum(lengths) / len(lengths)
     assert abs(mean - 1000) < 5 * math.sqrt(500 / 200)
-    first = Counter(match[0]["ts"] for match in rows["events"].to_pylist())
+    first = Counter(match[0]["ts"] for match in matches)
     assert 70 <= first[0] <= 130
 
 

@@ -62,6 +62,22 @@ def _offer(values, references, count, value, reference, link, written, states, m
 
 
 @kernel()
+def _offer_all(list_, many, values, references, count, value, link, written, states, most):
+    """Offer matches, the best first; those after one that is refused would be refused, too."""
+    for n in range(many):
+        reference = list_[n]
+        if count == most and not _is_better(
+            value[reference], reference, values[most - 1], references[most - 1], link, written,
+            states, most,
+        ):  # fmt: skip
+            break
+        count = _offer(
+            values, references, count, value[reference], reference, link, written, states, most
+        )
+    return count
+
+
+@kernel()
 def _offer_range(
     tree, tree_count, slot, size, left, right, values, references, count, value, link, written,
     states, most,
@@ -79,12 +95,10 @@ def _offer_range(
                 right -= 1
                 node = right
             if node >= 0:
-                for n in range(tree_count[slot, node]):
-                    reference = tree[slot, node, n]
-                    count = _offer(
-                        values, references, count, value[reference], reference, link, written,
-                        states, most,
-                    )  # fmt: skip
+                count = _offer_all(
+                    tree[slot, node], tree_count[slot, node], values, references, count, value,
+                    link, written, states, most,
+                )  # fmt: skip
         left >>= 1
         right >>= 1
     return count
@@ -107,6 +121,11 @@ def _offer_each(
             continue
         for n in range(filled[here]):
             reference = here * most + n
+            if count == most and not _is_better(
+                value[reference], reference, values[most - 1], references[most - 1], link, written,
+                states, most,
+            ):  # fmt: skip
+                break
             count = _offer(
                 values, references, count, value[reference], reference, link, written, states, most
             )

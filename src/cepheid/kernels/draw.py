@@ -80,7 +80,7 @@ def _descend(tree, slot, size, node, share):
 
 @kernel()
 def _pick(tree, slot, size, left, right, share):
-    """Find the leaf of a range in which a share of its sum ends; O(log n)."""
+    """Find the leaf of a range in which a share of its sum ends, -1 without any; O(log n)."""
     left += size
     right += size
     found = np.int64(-1)
@@ -103,6 +103,8 @@ def _pick(tree, slot, size, left, right, share):
                 share = minus(share, tree[slot, node])
         left >>= 1
         right >>= 1
+    if found < 0:
+        return found
     # Rounding has left a rest: the last leaf that there is.
     return _descend(tree, slot, size, found, tree[slot, found])
 
@@ -196,68 +198,59 @@ def _end_state(V, order, end_bound, row, chance):
 @kernel()
 def _step_back(G, D, S, segment, begin, end, upto, row, q, draw):
     """Choose what a match had before a row: its place and state in one number, -1 for nothing."""
-    size, states = end - begin, G.variable.shape[0]
+    size = end - begin
     count = S.V[row, q, 0]
     share = widen(_uniform(S.seeds, draw) * count.real, count.imag)
-    # If rounding leaves a rest, the last edge is taken with its whole weight.
-    taken, left = np.int64(-1), 0j
     for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-        here = _weight(G, D, S, segment, begin, size, upto, row, edge)
-        if here.real == 0.0:
-            continue
-        taken, left = np.int64(edge), share
-        if less(share, here):
-            break
-        left = here
-        share = minus(share, here)
-    source = G.source[taken]
-    if source < 0:
-        return np.int64(-1)
-    _, low, high = bounds_of(G, D, taken, row, segment)
-    slot = S.edge_slot[taken]
-    if slot < 0:
-        _, prev = _scan(
-            S.V, D.order, D.bits, G.variable[source], source, begin, upto, low, high,
-            G.edge_pair[taken], G.pair_ptr, G.predicate, G.outside, G.pair_mask, D.rank, D.first,
-            D.last, D.mask, row, left, False,
-        )  # fmt: skip
-        return (prev - begin) * states + source
-    a, b, c, d = leaves_of(
-        S.predicate[slot], row, begin, upto, low, high, D.order, D.first, D.last, D.ranks,
-        G.outside,
-    )  # fmt: skip
-    part = _range_sum(S.tree, slot, size, a, b)
-    if part.real == 0.0 or (c < d and not less(left, part)):
-        left = minus(left, part)
-        leaf = _pick(S.tree, slot, size, c, d, left)
-    else:
-        leaf = _pick(S.tree, slot, size, a, b, left)
-    return S.at[slot, leaf] * states + source
+        if G.source[edge] < 0 and bounds_of(G, D, edge, row, segment)[0]:
+            if less(share, 1 + 0j):
+                return np.int64(-1)
+            share = minus(share, 1 + 0j)
+    # What is left belongs to the last edge, whose sum need not be known.
+    for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1] - 1):
+        if G.source[edge] >= 0:
+            here, _ = _follow(G, D, S, segment, begin, size, upto, row, edge, share, True)
+            if less(share, here):
+                return _follow(G, D, S, segment, begin, size, upto, row, edge, share, False)[1]
+            share = minus(share, here)
+    # Rounding can leave a rest where there is no match: then the last edge that has one is taken.
+    for edge in range(G.edge_ptr[q + 1] - 1, G.edge_ptr[q] - 1, -1):
+        if G.source[edge] >= 0:
+            found = _follow(G, D, S, segment, begin, size, upto, row, edge, share, False)[1]
+            if found >= 0:
+                return found
+    return np.int64(-1)
 
 
 @kernel()
-def _weight(G, D, S, segment, begin, size, upto, row, edge):
-    """Compute how many of the matches that end with a row come by an edge."""
+def _follow(G, D, S, segment, begin, size, upto, row, edge, share, counts):
+    """Count the matches that come by an edge, or find the place and state in which a share ends."""
+    source, states, nothing = G.source[edge], G.variable.shape[0], np.int64(-1)
     open_, low, high = bounds_of(G, D, edge, row, segment)
-    source = G.source[edge]
     if not open_:
-        return 0j
-    if source < 0:
-        return 1 + 0j
+        return 0j, nothing
     slot = S.edge_slot[edge]
     if slot < 0:
-        total, _ = _scan(
+        total, prev = _scan(
             S.V, D.order, D.bits, G.variable[source], source, begin, upto, low, high,
             G.edge_pair[edge], G.pair_ptr, G.predicate, G.outside, G.pair_mask, D.rank, D.first,
-            D.last, D.mask, row, 0j, True,
+            D.last, D.mask, row, share, counts,
         )  # fmt: skip
-        return total
+        return total, nothing if prev < 0 else (prev - begin) * states + source
     a, b, c, d = leaves_of(
         S.predicate[slot], row, begin, upto, low, high, D.order, D.first, D.last, D.ranks,
         G.outside,
     )  # fmt: skip
-    both = _range_sum(S.tree, slot, size, a, b)
-    return add(both, _range_sum(S.tree, slot, size, c, d), _NONE) if c < d else both
+    if counts:
+        both = _range_sum(S.tree, slot, size, a, b)
+        return add(both, _range_sum(S.tree, slot, size, c, d), _NONE), nothing
+    part = _range_sum(S.tree, slot, size, a, b) if c < d else 0j
+    leaf = nothing
+    if c < d and not less(share, part):
+        leaf = _pick(S.tree, slot, size, c, d, minus(share, part))
+    if leaf < 0:
+        leaf = _pick(S.tree, slot, size, a, b, share)
+    return 0j, nothing if leaf < 0 else S.at[slot, leaf] * states + source
 
 
 @kernel()

@@ -201,8 +201,8 @@ class ResultColumn(msgspec.Struct, frozen=True):
 class Output(msgspec.Struct, frozen=True):
     """The output of a query: aggregates to compute, columns to show, rows to keep.
 
-    ``counts`` is the reason why counts are whole numbers or doubles. ``survey`` is what is told about
-    matches that are never built (§17).
+    ``counts`` is the reason why counts are whole numbers or doubles. ``survey`` is what is told
+    about matches that are never built (§17).
     """
 
     kind: OutputKind

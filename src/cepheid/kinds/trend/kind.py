@@ -158,7 +158,7 @@ class TrendKind(TaskKind):
     def stepped(self, plan: TrendPlan, schema: Any) -> Any:
         """Create the step function of a query, to measure its state."""
         from cepheid.kinds.trend.program.job import lower
-        from cepheid.kinds.trend.steps import steps_of
+        from cepheid.kinds.trend.stepping import steps_of
 
         return steps_of(lower(plan), schema)
 

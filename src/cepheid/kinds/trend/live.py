@@ -16,7 +16,8 @@ from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.kinds.trend.program.job import job_of, lower
 from cepheid.kinds.trend.program.partials import RowsOfRuns, is_whole
 from cepheid.kinds.trend.program.results import build_table
-from cepheid.kinds.trend.steps import TrendSteps, steps_of
+from cepheid.kinds.trend.stepping import steps_of
+from cepheid.kinds.trend.steps import TrendSteps
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
 from cepheid.plans.plan import TrendPlan, WindowKind, WindowPlan

@@ -149,8 +149,3 @@ class MatchSteps(TrendSteps):
     def nothing(self) -> pa.Table:
         """Create an empty result."""
         return empty_matches(self.job, self.schema)
-
-
-def steps_of(job: Job, schema: pa.Schema) -> TrendSteps:
-    """Create the step function of a pattern query."""
-    return MatchSteps(job, schema) if job.plan.lists_matches else TrendSteps(job, schema)

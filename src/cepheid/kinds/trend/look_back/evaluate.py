@@ -265,7 +265,7 @@ class Evaluation:
         return Answer(numbers, values, ended)
 
     @property
-    def graph(self) -> GraphTables:
+    def tables(self) -> GraphTables:
         """Return the graph of the template."""
         return self._graph
 

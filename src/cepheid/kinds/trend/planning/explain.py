@@ -23,6 +23,7 @@ from cepheid.plans.plan import (
     TrendPlan,
     WindowKind,
 )
+from cepheid.plans.survey import Survey, SurveyForm
 from cepheid.plans.template import START, UNLIMITED, Edge, Final, Guard, Place, Template
 
 STATES_SHOWN_MAX = 12
@@ -62,7 +63,9 @@ def describe_trends(plan: TrendPlan) -> list[Section]:
 
 def title_of_trends(plan: TrendPlan) -> str:
     """Describe the rows of the result."""
-    if plan.output.kind is OutputKind.MATCHES:
+    if plan.output.survey is not None:
+        shown = _describe_survey(plan.output.survey)
+    elif plan.output.kind is OutputKind.MATCHES:
         shown = "the matches"
     elif plan.output.kind is OutputKind.ATTRIBUTES:
         shown = ", ".join(column.name for column in plan.output.columns) + " of every match"
@@ -75,6 +78,23 @@ def title_of_trends(plan: TrendPlan) -> str:
         having = f" having {format_expression(plan.output.having)}"
     limit = f", at most {plan.output.limit}" if plan.output.limit else ""
     return shown + by + having + limit
+
+
+def _describe_survey(survey: Survey) -> str:
+    if survey.form is SurveyForm.BLAME:
+        return "how many matches each event is in"
+    if survey.form is SurveyForm.SAMPLE:
+        return f"{survey.number:,} matches drawn at random, seed {survey.seed}"
+    assert survey.value is not None, "matches are ranked by a value"
+    return f"the {survey.number:,} matches with the largest {survey.value.name}"
+
+
+_WALKS = {
+    SurveyForm.SAMPLE: "counts of the matches that end with each event, then a walk backwards that "
+    "takes events in proportion to them",
+    SurveyForm.TOP: "the best matches that end with each event, from the best of those before it",
+    SurveyForm.BLAME: "the matches that lead to each event, times the ways to go on from it",
+}
 
 
 def _describe_template(template: Template, tick_ns: int) -> list[str]:
@@ -352,6 +372,7 @@ def _describe_choice(plan: TrendPlan) -> list[str]:
         f"time {choice.time} per event{_MEANINGS.get(choice.time, '')}",
         f"state {choice.state}",
         *_describe_trailing(plan),
+        *([] if plan.output.survey is None else [_WALKS[plan.output.survey.form]]),
     ]
 
 

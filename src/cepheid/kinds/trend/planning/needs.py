@@ -201,8 +201,8 @@ def shuffle_attributes(plan: TrendPlan) -> tuple[str, ...]:
     """Choose the attributes by which events are shuffled.
 
     Partitions of one group may be in different tasks and are merged later, except for windows
-    without SLIDE and surveys, whose rows depend on all partitions of a group. A match depends on its
-    own partition only.
+    without SLIDE and surveys, whose rows depend on all partitions of a group. A match depends on
+    its own partition only.
     """
     if plan.lists_matches:
         return plan.partition.attributes

@@ -121,7 +121,7 @@ def check_survey(
         return
     name = call.function
     for why, span, help_ in _reasons(query, semantics, predicates, partition, window):
-        findings.add("E421", f"{why}, so `{name}` cannot survey them", span, help_)
+        findings.add("E421", f"{why}, so `{name}` cannot survey such matches", span, help_)
     clauses = {
         "HAVING": query.having,
         "LIMIT": query.limit,

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, KeyTable
 from cepheid.events.nanoseconds import type_of_times
 from cepheid.jobs.owned import EVERYTHING, Owned
-from cepheid.kinds.trend.listing.enumerate import Found
 from cepheid.kinds.trend.look_back.evaluate import Question
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.wide import steps, to_double
@@ -71,7 +70,7 @@ def _answer(job: Job, keys: KeyTable, walk: Walk, starts: NDArray[np.int64]) -> 
     survey, columns = survey_of(job), walk.question.columns
     if survey.form is SurveyForm.TOP:
         return _rank(job, keys, walk, starts)
-    counts, totals = walk.count()
+    counts, totals = walk.count_ending()
     cells = gather_cells(job, keys, walk.segments, starts, totals)
     if survey.form is SurveyForm.BLAME:
         return _blame(job, walk, cells, blame_rows(walk, counts))
@@ -95,8 +94,8 @@ def _head(job: Job, cells: Cells, cell: NDArray[np.int64], columns: Columns) -> 
 
 def _type_of(name: str, columns: Columns) -> pa.DataType:
     """Find the type of an attribute as it is shown: texts are no dictionaries."""
-    kind: Any = columns.arrow(name).type
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    kind: pa.DataType = columns.arrow(name).type
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
 
 
 def _rank(job: Job, keys: KeyTable, walk: Walk, starts: NDArray[np.int64]) -> pa.Table:

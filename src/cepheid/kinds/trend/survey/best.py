@@ -85,7 +85,9 @@ def find_best(walk: Walk, survey: Survey) -> Best:
     return Best(np.nonzero(kept)[0], room.best_value[kept], reference, last, room.link, most)
 
 
-def _weights(walk: Walk, value: MatchValue) -> tuple[NDArray[np.float64], ...]:
+def _weights(
+    walk: Walk, value: MatchValue
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Compute what each row adds to a value: as each variable, as the first and as the last one."""
     rows = walk.segments.rows
     names = [variable_of(name) for name in walk.question.variables]

@@ -54,7 +54,8 @@ class Cells(NamedTuple):
     def weights(self, cell: int) -> NDArray[np.float64]:
         """Compute the counts of the segments of a cell, as shares of the largest power of two."""
         mine = self.counts[self.ptr[cell] : self.ptr[cell + 1]]
-        return np.ldexp(mine.real, steps(mine.imag - mine.imag.max()))
+        shares = np.ldexp(mine.real, steps(mine.imag - mine.imag.max()))
+        return np.asarray(shares, np.float64)
 
 
 def gather_cells(

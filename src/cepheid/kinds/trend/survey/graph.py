@@ -45,7 +45,7 @@ class Walk(NamedTuple):
         """Count the states of the template."""
         return len(self.graph.variable)
 
-    def count(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def count_ending(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Count the matches that end with each row in each state, and those of each segment."""
         return self.evaluation.count_ending(self.data)
 
@@ -53,15 +53,15 @@ class Walk(NamedTuple):
 def open_walk(question: Question, template: Template, segments: Segments) -> Walk:
     """Build the graph of segments."""
     evaluation = Evaluation(question, segments, template, [1] * len(template.states))
-    graph, data = evaluation.graph, evaluation.counted_rows()
+    graph, data = evaluation.tables, evaluation.counted_rows()
     return Walk(question, segments, evaluation, graph, data, slots_of(graph))
 
 
 def slots_of(graph: GraphTables) -> Slots:
     """Choose a lookup for every edge.
 
-    Rows that an edge leaves by their places in the segment alone, because it has no predicate, are a
-    range of places; rows that one predicate leaves are a range of ranks. Anything else is tested.
+    Rows that an edge without a predicate leaves are a range of places in the segment; those that
+    one predicate leaves are a range of ranks. Rows of other edges are tested one by one.
     """
     known: dict[tuple[int, int], int] = {}
     chosen = np.full(len(graph.source), -1, np.int64)

@@ -101,7 +101,7 @@ def _choose_segments(cells: Cells, seeds: NDArray[np.uint64], number: int) -> ND
     with np.errstate(over="ignore"):
         chance = (_mixed(seeds ^ _OTHER) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     owner = np.repeat(cells.segments[cells.ptr[:-1]], number)
-    for cell in np.flatnonzero(np.diff(cells.ptr) > 1):
+    for cell in np.flatnonzero(np.diff(cells.ptr) > 1).tolist():
         mine = slice(cell * number, (cell + 1) * number)
         ends = np.cumsum(cells.weights(cell))
         place = np.searchsorted(ends, chance[mine] * ends[-1], side="right")
