@@ -364,8 +364,8 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
 
     @property
     def orders_ties(self) -> bool:
-        """Check whether events of equal time are ordered (§1.3)."""
-        return self.ties is tree.Ties.ARRIVAL
+        """Check whether events of equal time are ordered (§1.3); surveys list them so (§17.4)."""
+        return self.ties is tree.Ties.ARRIVAL or self.output.survey is not None
 
 
 class SituationPlan(Plan, frozen=True, kw_only=True, tag="situations"):
