@@ -82,8 +82,15 @@ def random_case(seed: int) -> tuple[str, list[Event]]:
 def table_of(events: list[Event]) -> pa.Table:
     """Return events as a table whose columns do not depend on which values are drawn."""
     whole, text = pa.int64(), pa.string()
-    kinds = {"ts": whole, "type": text, "x": whole, "y": pa.float64(), "k": text, "g": whole}
-    table = pa.Table.from_pylist(events, pa.schema(list(kinds.items())))
+    kinds: dict[str, pa.DataType] = {
+        "ts": whole,
+        "type": text,
+        "x": whole,
+        "y": pa.float64(),
+        "k": text,
+        "g": whole,
+    }
+    table = pa.Table.from_pylist(events, pa.schema(kinds))
     return table.append_column("number", pa.array(range(len(events)), pa.int64()))
 
 

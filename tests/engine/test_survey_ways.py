@@ -23,7 +23,7 @@ def events() -> pa.Table:
         {
             "ts": pa.array(np.arange(count) * 1_000_000, pa.timestamp("us")),
             "type": chance.choice(["A", "A", "B"], count).tolist(),
-            "x": chance.integers(0, 9, count),
+            "x": pa.array(chance.integers(0, 9, count)),
             "g": chance.choice(["p", "q"], count).tolist(),
             "k": chance.choice(["u", "v"], count).tolist(),
         }
