@@ -136,6 +136,15 @@ class ClauseBuilder:
 
     return_matches = return_clause
 
+    def return_top(self, c: Children[Child]) -> Clause:
+        """``TOP 10 BY SUM(S.x)`` is ``TOP(10, SUM(S.x))``, and ``LONGEST 5`` is ``LONGEST(5)``."""
+        span = span_of(c[1:])
+        arguments = (_count(c[2]), *c[4:])
+        call = tree.Call(span=span, function=str(c[1]).upper(), arguments=arguments)
+        return self.return_clause([c[0], tree.ReturnItem(span=span, expression=call)])
+
+    return_longest = return_top
+
     def return_item(self, c: Children[Child]) -> tree.ReturnItem:
         return tree.ReturnItem(span=span_of(c), expression=c[0])
 

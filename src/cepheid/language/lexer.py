@@ -69,7 +69,7 @@ SITUATION_CLAUSES = frozenset(
 
 TERMINALS = KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
 TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT", "RELATION", "LASTING"}
-TERMINALS |= {"SKIP_MODE", "SKIP_TARGET"}
+TERMINALS |= {"SKIP_MODE", "SKIP_TARGET", "TOP", "LONGEST", "BY"}
 
 TOKEN = re.compile(
     r"""
@@ -93,6 +93,8 @@ _SKIP = re.compile(
     re.IGNORECASE,
 )
 """Where AFTER MATCH SKIP goes on; SQL adds ROW."""
+_BEST = re.compile(r"(?:(?P<TOP>top)|(?P<LONGEST>longest))(?=\s+\d)|(?P<BY>by)\b", re.IGNORECASE)
+"""`TOP 10 BY` and `LONGEST 5`; everywhere else these are names."""
 _RELATION = re.compile(r"[^\W\d]\w*(?:(?:\s+|\s*-\s*)by\b)?", re.IGNORECASE)
 _LENGTH = re.compile(r"\s*\d+(?:\.\d+)?\s*([^\W\d]\w*)")
 _INTERVAL = re.compile(
@@ -239,6 +241,9 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
         skip = _SKIP.match(text, match.start())
         if skip is not None:
             return skip.lastgroup or "SKIP_MODE", skip.group(), skip.end()
+    best = _BEST.match(text, match.start())
+    if best is not None and best.lastgroup in accepted:
+        return best.lastgroup or "TOP", best.group(), best.end()
     two_words = _TWO_WORDS.match(text, match.start())
     if two_words is not None:
         keyword = "_".join(re.findall(r"\w+", two_words.group().upper()))

@@ -56,6 +56,9 @@ _GROUPS = {
     "LASTING": "`BETWEEN`",
     "SKIP_MODE": "`PAST LAST` or `TO NEXT`",
     "SKIP_TARGET": "`TO FIRST` or `TO LAST`",
+    "TOP": "`TOP 10 BY`",
+    "LONGEST": "`LONGEST 5`",
+    "BY": "`BY`",
     "AT_LEAST": "`AT LEAST`",
     "AT_MOST": "`AT MOST`",
 }

@@ -19,8 +19,8 @@ SEED_MAX = 2**63 - 1
 
 _EXAMPLES = {
     "SAMPLE": "write `RETURN SAMPLE(100)`, or `SAMPLE(100, 7)` with a seed",
-    "TOP": "write `RETURN TOP(10, SUM(S.price))`; values are LENGTH, DURATION, COUNT and SUM",
-    "LONGEST": "write `RETURN LONGEST(5)`",
+    "TOP": "write `RETURN TOP 10 BY SUM(S.price)`; values are LENGTH, DURATION, COUNT and SUM",
+    "LONGEST": "write `RETURN LONGEST 5`",
     "BLAME": "write `RETURN BLAME()`",
 }
 
