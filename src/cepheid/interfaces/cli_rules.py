@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from cepheid.errors import CepheidError, render_diagnostics
 from cepheid.interfaces.cli_input import (
     WrongUseError,
-    compile_file,
+    compile_text,
     find_rules,
+    read_text,
     refuse_options,
     result_kind,
 )
@@ -186,7 +187,10 @@ def _sweep(
     if label is not None and windows is not None:
         message = "name the labels once: with --label, or with --labels"
         raise WrongUseError(message)
-    query = compile_file(str(rule), *columns)
+    text, name = read_text(str(rule))
+    query = compile_text(
+        text, name, columns.time, columns.type, None, columns.time_unit, columns.time_format
+    )
     # Arrow takes longer to load than checking a query takes.
     from pyarrow import concat_tables
 
