@@ -24,13 +24,13 @@ FULL_BYTES = 0
 class Driver:
     """A process that gets ready, and begins when it is told to."""
 
-    def __init__(self, folder: Path, module: str = "tests.chaos.driver") -> None:
+    def __init__(self, folder: Path, module: str = "tests.chaos.driver", **settings: str) -> None:
         self.folder = folder
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         with (folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, str(folder)],
-                env=os.environ | {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable},
+                env=os.environ | {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable} | settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
