@@ -59,13 +59,7 @@ _PAIRS = """
 """
 """All matches within a second: joins by buckets of a second."""
 
-VARIANTS["within"] = (
-    f"{_PAIRS} SELECT host, a, c FROM m",
-    """SELECT a.host, a.ts AS a, c.ts AS c FROM 'FILE' a
-       JOIN 'FILE' b ON a.host = b.host AND b.ts > a.ts AND b.ts < a.ts + 1000
-       JOIN 'FILE' c ON c.host = b.host AND c.ts > b.ts AND c.ts < a.ts + 1000
-       WHERE a.type = 'A' AND b.type = 'B' AND c.type = 'C'""",
-)
+VARIANTS["within"] = (f"{_PAIRS} SELECT host, a, c FROM m",)
 VARIANTS["trailing"] = (
     f"""SELECT host, ts AS window_end, r.c AS count FROM
         (SELECT host, ts, list_reduce(types, {_SEQ}) AS r FROM

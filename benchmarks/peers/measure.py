@@ -88,7 +88,8 @@ def measure(plan: Plan, system: System, case: Case) -> Found:
                 lines.append(json.loads(line))
     if not lines:
         return Found(system.name, case.name, reason=_why(process.returncode, problem, plan.limit_s))
-    return _best(system, case, lines)
+    why = _why(process.returncode, problem, plan.limit_s) if process.returncode else ""
+    return _best(system, case, lines, why)
 
 
 def _limited(limit_s: float) -> Callable[[], None]:
@@ -98,11 +99,11 @@ def _limited(limit_s: float) -> Callable[[], None]:
 
 def _why(status: int, problem: str, limit_s: float) -> str:
     if status < 0:
-        return f"more than {CPU_LIMITS * limit_s:.0f} CPU seconds for the smallest file"
+        return f"stopped after {CPU_LIMITS * limit_s:.0f} CPU seconds"
     return f"fails: {problem.strip().splitlines()[-1][:200] if problem.strip() else status}"
 
 
-def _best(system: System, case: Case, lines: Sequence[dict[str, Any]]) -> Found:
+def _best(system: System, case: Case, lines: Sequence[dict[str, Any]], why: str) -> Found:
     sizes = [int(Path(line["file"]).stem.rpartition("-")[2]) for line in lines]
     largest = [line for line, size in zip(lines, sizes, strict=True) if size == max(sizes)]
     checks = {(size, tuple(line["check"])) for line, size in zip(lines, sizes, strict=True)}
@@ -113,6 +114,7 @@ def _best(system: System, case: Case, lines: Sequence[dict[str, Any]]) -> Found:
         min(line["wall"] for line in largest),
         min(line["cpu"] for line in largest),
         tuple(sorted(checks)),
+        why,
     )
 
 

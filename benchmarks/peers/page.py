@@ -90,8 +90,8 @@ def render(found: Table, setting: Setting, chart: str) -> str:
         lost=sum(worst(found, case.name, setting.clocks) < 1 for case in cases),
         asked=len(cases),
         chart=chart,
-        cpu=_table(found, cases, "cpu"),
-        wall=_table(found, cases, "wall"),
+        cpu=_table(found, cases, "cpu", decides=True),
+        wall=_table(found, cases, "wall", decides=not setting.is_busy),
         dashes=_dashes(found, setting, cases),
         questions=_questions(cases),
         versions=", ".join(f"{name} {version}" for name, version in setting.versions.items()) + ".",
@@ -110,17 +110,19 @@ def _summary(found: Table, case: Case, clocks: Sequence[str]) -> str:
         rivals = ratios(found, case.name, clock)
         fastest = min(rivals, key=lambda name: rivals[name], default=None)
         cells += (
-            ["–", "–"] if fastest is None else [SYSTEMS[fastest].title, _ratio(rivals[fastest])]
+            ["–", "–"]
+            if fastest is None
+            else [SYSTEMS[fastest].title, _ratio(rivals[fastest], decides=clock in clocks)]
         )
     return f"| {' | '.join(cells)} |"
 
 
-def _ratio(value: float) -> str:
+def _ratio(value: float, *, decides: bool) -> str:
     text = f"{value:.2f}" if value < 10 else f"{value:,.0f}"
-    return f"**{text}**" if value < 1 else text
+    return f"**{text}**" if value < 1 and decides else text
 
 
-def _table(found: Table, cases: Sequence[Case], clock: str) -> str:
+def _table(found: Table, cases: Sequence[Case], clock: str, *, decides: bool) -> str:
     lines = [
         f"| question | {' | '.join(system.title for system in SYSTEMS.values())} |",
         "|---" * (len(SYSTEMS) + 1) + "|",
@@ -135,7 +137,7 @@ def _table(found: Table, cases: Sequence[Case], clock: str) -> str:
                 continue
             rate = one.events / _seconds(one, clock) / 1e6
             text = f"{rate:.3g}" if rate >= 0.0095 else f"{rate:.4f}"
-            share = f" ({_ratio(shares[name])})" if name in shares else ""
+            share = f" ({_ratio(shares[name], decides=decides)})" if name in shares else ""
             largest = found[OURS.name, case.name].events
             fewer = f", {one.events // 1000:,} k" if one.events < largest else ""
             cells.append(f"{text}{share}{fewer}")
@@ -151,8 +153,9 @@ def _dashes(found: Table, setting: Setting, cases: Sequence[Case]) -> str:
     for case in cases:
         for name, system in SYSTEMS.items():
             one = found.get((name, case.name))
-            if one is not None and not one.is_measured:
-                lines.append(f"- {case.name}, {system.title}: {one.reason}.")
+            if one is not None and one.reason:
+                file = " for a larger file" if one.is_measured else ""
+                lines.append(f"- {case.name}, {system.title}: {one.reason}{file}.")
     return "\n".join(lines) or "There is none."
 
 
