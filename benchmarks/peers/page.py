@@ -193,7 +193,7 @@ def draw(found: Table, path: Path) -> None:
             x=altair.X("ratio:Q", title="CPU time an event, rival : Cepheid", scale=log),
             y=altair.Y("case:N", sort=names, title=None),
             color=altair.Color("system:N", sort=titles, title=None),
-            shape=altair.Shape("system:N", sort=titles, title=None),
+            shape=altair.Shape("system:N", sort=titles, legend=None),
         )
     )
     even = altair.InlineData(values=[{"ratio": 1}])
