@@ -148,7 +148,7 @@ bench: dev ## Run the benchmarks
 	$(BIN)/python benchmarks/run.py
 
 .PHONY: bench-peers
-bench-peers: dev ## Ask other systems the same questions, and write docs/peers.md; ten minutes
+bench-peers: dev ## Ask other systems the same questions, and write docs/peers.md
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 .PHONY: lock

@@ -70,7 +70,7 @@ def _asked(arguments: list[str] | None) -> Any:
     names = ",".join(SYSTEMS), ",".join(case.name for case in CASES)
     parser.add_argument("--events", type=int, default=1_000_000, help="of the largest file")
     parser.add_argument("--limit", type=float, default=20, help="CPU seconds of a case")
-    parser.add_argument("--rounds", type=int, default=3, help="runs, of which the best counts")
+    parser.add_argument("--rounds", type=int, default=2, help="runs, of which the best counts")
     parser.add_argument("--systems", default=names[0], help="some of the systems")
     parser.add_argument("--cases", default=names[1], help="some of the cases")
     parser.add_argument("--render", action="store_true", help="write the page of the last run")
