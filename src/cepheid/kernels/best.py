@@ -62,25 +62,26 @@ def _offer(values, references, count, value, reference, link, written, states, m
 
 
 @kernel()
-def _offer_all(list_, many, values, references, count, value, link, written, states, most):
+def _offer_all(
+    offered_values, offered, many, values, references, count, link, written, states, most
+):
     """Offer matches, the best first; those after one that is refused would be refused, too."""
     for n in range(many):
-        reference = list_[n]
         if count == most and not _is_better(
-            value[reference], reference, values[most - 1], references[most - 1], link, written,
+            offered_values[n], offered[n], values[most - 1], references[most - 1], link, written,
             states, most,
         ):  # fmt: skip
             break
         count = _offer(
-            values, references, count, value[reference], reference, link, written, states, most
+            values, references, count, offered_values[n], offered[n], link, written, states, most
         )
     return count
 
 
 @kernel()
 def _offer_range(
-    tree, tree_count, slot, size, left, right, values, references, count, value, link, written,
-    states, most,
+    tree, tree_value, tree_count, slot, size, left, right, values, references, count, link,
+    written, states, most,
 ):  # fmt: skip
     """Offer the best of a range of leaves; O(k log n)."""
     left += size
@@ -96,8 +97,8 @@ def _offer_range(
                 node = right
             if node >= 0:
                 count = _offer_all(
-                    tree[slot, node], tree_count[slot, node], values, references, count, value,
-                    link, written, states, most,
+                    tree_value[slot, node], tree[slot, node], tree_count[slot, node], values,
+                    references, count, link, written, states, most,
                 )  # fmt: skip
         left >>= 1
         right >>= 1
@@ -161,8 +162,8 @@ def _fill(G, D, S, segment, begin, size, upto, row, q):
         )  # fmt: skip
         for start, stop in ((a, b), (c, d)):
             count = _offer_range(
-                S.tree, S.tree_count, slot, size, start, stop, S.values, S.references, count,
-                S.value, S.link, S.written, states, most,
+                S.tree, S.tree_value, S.tree_count, slot, size, start, stop, S.values,
+                S.references, count, S.link, S.written, states, most,
             )  # fmt: skip
     here = row * states + q
     S.filled[here] = count
@@ -173,17 +174,13 @@ def _fill(G, D, S, segment, begin, size, upto, row, q):
 
 @kernel()
 def _enter(
-    tree, tree_count, slot, size, leaf, here, filled, value, link, written, states, most, values,
-    references,
-):  # fmt: skip
+    tree, tree_value, tree_count, slot, size, leaf, here, filled, value, link, written, states, most
+):
     """Enter the best of a row into a slot, as far up as they are among the best; O(k log n)."""
     node = size + leaf
     while node >= 1:
-        count = tree_count[slot, node]
-        for n in range(count):
-            references[n] = tree[slot, node, n]
-            values[n] = value[references[n]]
-        entered = False
+        values, references = tree_value[slot, node], tree[slot, node]
+        count, entered = tree_count[slot, node], False
         for n in range(filled[here]):
             reference = here * most + n
             if count == most and not _is_better(
@@ -198,8 +195,6 @@ def _enter(
         if not entered:
             return
         tree_count[slot, node] = count
-        for n in range(count):
-            tree[slot, node, n] = references[n]
         node >>= 1
 
 
@@ -228,8 +223,8 @@ def find_best(G, D, S):
                     leaf = row - begin if predicate < 0 else np.int64(D.rank[predicate, row])
                     if leaf >= 0 and S.filled[here]:
                         _enter(
-                            S.tree, S.tree_count, slot, size, leaf, here, S.filled, S.value,
-                            S.link, S.written, states, most, S.values, S.references,
+                            S.tree, S.tree_value, S.tree_count, slot, size, leaf, here, S.filled,
+                            S.value, S.link, S.written, states, most,
                         )  # fmt: skip
                 for q in range(states):
                     here = row * states + q

@@ -34,6 +34,7 @@ class _Room(NamedTuple):
     value: NDArray[np.float64]
     link: NDArray[np.int64]
     tree: NDArray[np.int64]
+    tree_value: NDArray[np.float64]
     tree_count: NDArray[np.int64]
     end_bound: NDArray[np.int64]
     values: NDArray[np.float64]
@@ -64,7 +65,7 @@ def find_best(walk: Walk, survey: Survey) -> Best:
     """
     segments, most, states = walk.segments, survey.number, walk.states
     rows, longest, slots = len(segments.rows), segments.longest, len(walk.slots.source)
-    entries = (rows * states + slots * longest) * most
+    entries = (rows * states + 2 * slots * longest) * most
     if 16 * entries > SHARE * current().state:
         too_much_state("places in lists of the best", SHARE * current().state // 16, verb="keeps")
     assert survey.value is not None, "the value by which matches are ranked"
@@ -74,6 +75,7 @@ def find_best(walk: Walk, survey: Survey) -> Best:
         np.array(numbers, np.int64)[walk.graph.variable],
         np.zeros(rows * states, np.int64), np.zeros(rows * states * most),
         np.zeros(rows * states * most, np.int64), np.zeros((slots, 2 * longest, most), np.int64),
+        np.zeros((slots, 2 * longest, most)),
         np.zeros((slots, 2 * longest), np.int64), np.zeros(states, np.int64), np.zeros(most),
         np.zeros(most, np.int64), np.zeros((len(segments.key), most)),
         np.zeros((len(segments.key), most), np.int64), np.zeros(len(segments.key), np.int64),
