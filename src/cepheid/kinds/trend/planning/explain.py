@@ -40,6 +40,7 @@ _MEANINGS = {
     "O(log n)": ", n the kept events of a window",
     "O(log n + candidates)": ", n the kept events of a window, candidates those that its index "
     "leaves",
+    "O(k log n)": ", n the kept events of a window, k the matches that are asked for",
     "O(n)": ", n the kept events of a window",
     "O(matches)": " that ends matches",
 }

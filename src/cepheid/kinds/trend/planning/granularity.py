@@ -33,6 +33,7 @@ from cepheid.plans.plan import (
     WindowKind,
     WindowPlan,
 )
+from cepheid.plans.survey import Survey, SurveyForm
 from cepheid.plans.template import Template
 
 
@@ -67,6 +68,8 @@ def choose_evaluator(
             "the events of a window; matches leave as they are built",
         ),
     }[evaluator]
+    if output.survey is not None:
+        time = _survey_time(output.survey, edges, patterns)
     if query.skip is not None and evaluator is Evaluator.ENUMERATE:
         time, state = _CHOOSING
     elif query.skip is None:
@@ -221,6 +224,17 @@ def _index_time(edges: tuple[EdgePredicate, ...]) -> str:
         if edge.separation is not None and edge.separation.operator != "="
     )
     return "O(log n)" if max(pairs.values(), default=0) <= 1 else "O(log n + candidates)"
+
+
+def _survey_time(
+    survey: Survey, edges: tuple[EdgePredicate, ...], patterns: tuple[Template, ...]
+) -> str:
+    """Estimate the time of a walk: several conditions on one step are tested event by event."""
+    pairs = Counter((edge.prev_variable, edge.next_variable) for edge in edges)
+    guarded = bool(edges) and any(template.guards for template in patterns)
+    if guarded or max(pairs.values(), default=0) > 1:
+        return "O(n)"
+    return "O(k log n)" if survey.form is SurveyForm.TOP else "O(log n)"
 
 
 class _Sizes:
