@@ -42,7 +42,7 @@ class Stretch(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """What a rule reports: its rows with their times in ticks, and which of them are alerts."""
+    """The report of a rule: its rows with their times in ticks, and which of them are alerts."""
 
     query: RuleQuery
     rows: pa.Table

@@ -33,7 +33,7 @@ class Asked(NamedTuple):
 
     @property
     def shown(self) -> ShownTimes:
-        """How times that are whole numbers are shown."""
+        """The way to show times that are whole numbers."""
         # Arrow takes longer to load than checking a query takes.
         from cepheid.interfaces.shown_times import ShownTimes
 

@@ -79,4 +79,4 @@ class ShownTimes(NamedTuple):
 
 
 MICROSECONDS = ShownTimes("ts", "us")
-"""What is usual."""
+"""The usual way to show times."""

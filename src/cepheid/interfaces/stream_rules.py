@@ -77,7 +77,7 @@ class Rulebook:
         self._ready = source.read()
         self.rules: dict[str, Fitted] = {}
         self.refused: Counter[str] = Counter()
-        """How often each rule was refused."""
+        """The number of refused versions of each rule."""
 
     @property
     def reader(self) -> CompiledQuery:

@@ -20,7 +20,7 @@ from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 SEGMENT, ROW, COUNT = 0, 1, 2
-"""What a cursor holds: the segment, the end of its rows that are left (-1: all), written events."""
+"""The fields of a cursor: segment, end of its rows that are left (-1: all), written events."""
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _U11, _U27, _U30, _U31 = (np.uint64(n) for n in (11, 27, 30, 31))

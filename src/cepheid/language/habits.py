@@ -58,7 +58,7 @@ _OF_SELECT = {
     "UNION": "run the two on their own, or as a workload",
     "CAST": "there is no `CAST`: `FLOOR(x)` and `ROUND(x)` give whole numbers",
 }
-"""What SQL has and SELECT here has not."""
+"""The clauses of SQL that SELECT lacks here."""
 ONE_RESULT_EACH = "and `GROUP-BY {0}` for a result row of each"
 
 

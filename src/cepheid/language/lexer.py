@@ -112,7 +112,7 @@ _SWEEP = re.compile(
     r"[^\W\d]\w*))?\s*\(",
     re.IGNORECASE,
 )
-"""What follows `SWEEP`, which an attribute may be called: its values, and a name before them."""
+"""The marks after `SWEEP`, which an attribute may be called: its values, and a name before them."""
 _PATTERN = re.compile(r"\s*\(|\s+(?:any|seq)\b", re.IGNORECASE)
 """What else may begin a pattern: that of `NOT NEXT`."""
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -1,4 +1,4 @@
-"""What a survey tells about matches that are never built (§17)."""
+"""The plan of a survey: rows about matches that are never built (§17)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class SurveyForm(StrEnum):
-    """What the rows of a survey are: drawn matches, the best ones, or events."""
+    """The kind of rows of a survey: drawn matches, the best ones, or events."""
 
     SAMPLE = "sample"
     TOP = "top"

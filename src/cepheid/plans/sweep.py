@@ -17,7 +17,7 @@ from cepheid.plans.plan import FunnelPlan, Plan, TrendPlan
 
 
 class Way(StrEnum):
-    """How the values of a parameter are answered."""
+    """The way to answer the values of a parameter."""
 
     ONE_PASS = "in one pass"
     EACH = "a query each"

@@ -69,7 +69,7 @@ class LiveQuery:
         if len(self._waiting):
             self._latest = int(read_times(Columns(self._waiting), self._plan.time)[-1])
         self.late = 0
-        """How many events were behind the watermark."""
+        """The number of events that were behind the watermark."""
 
     @property
     def waiting(self) -> int:

@@ -26,7 +26,7 @@ NEW_START = "start anew with `--restart-from earliest`, or go on with the versio
 
 
 class About(msgspec.Struct, frozen=True):
-    """What stays with a log: its format, and the keys of the stream."""
+    """The part of a log that stays: its format, and the keys of the stream."""
 
     format: int
     keys: Keys

@@ -1,4 +1,4 @@
-"""What the members of a group compute, without names: parts, extremes, kinds of events."""
+"""Describe what members of a group compute, without names: parts, extremes, kinds of events."""
 
 from __future__ import annotations
 

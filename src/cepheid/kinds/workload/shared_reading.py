@@ -35,7 +35,7 @@ class SharedEvents(NamedTuple):
 
 
 class GroupLike(Protocol):
-    """What a group reads of its events."""
+    """The columns and kinds of events that a group reads."""
 
     @property
     def plan(self) -> TrendPlan:
