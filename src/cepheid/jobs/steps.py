@@ -185,7 +185,7 @@ class StepsUntil(Protocol):
 
 
 def take_until(
-    job: Steps[Any], state: Any, events: pa.Table, until: int, *, rows_max: int = ROWS_MAX
+    job: Steps[Any], state: Any, events: pa.Table, until: int, *, rows_max: int | None = None
 ) -> tuple[Any, list[pa.Table]]:
     """Process events before a time, and close the windows that end by it.
 
@@ -228,7 +228,7 @@ def _last_step(
     return state, [*tables, rows]
 
 
-def check_rows(count: int, rows_max: int = ROWS_MAX) -> None:
+def check_rows(count: int, rows_max: int | None = None) -> None:
     """Refuse more rows than one micro-batch can carry.
 
     Raises
@@ -236,6 +236,7 @@ def check_rows(count: int, rows_max: int = ROWS_MAX) -> None:
     DataError
         E513.
     """
+    rows_max = ROWS_MAX if rows_max is None else rows_max
     if count > rows_max:
         message = f"more than {rows_max:,} matches are complete in one micro-batch"
         helps = (
