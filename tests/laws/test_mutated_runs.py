@@ -33,6 +33,7 @@ def test_mutated_queries_give_a_result_or_a_diagnostic() -> None:
 
 FOUND = [
     "RETURN LOG2(MAX(A.ts)) PATTERN  A",
+    "RETURN SAMPLE(1000000) PATTERN SEQ(A, B)",
     "RETURN COUNT(*) PATTERN A AND B WITHIN 3 seconds SLIDE 3 us",
     "RETURN key, COUNT(*) AS n PATTERN SEQ(A, B) GROUP-BY key WITHIN 1000000 seconds SLIDE 3 s",
     "PATTERN SEQ(NOT N, A, NOT N) WITHIN 1000000 seconds SLIDE 2 seconds",

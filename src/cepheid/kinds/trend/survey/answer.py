@@ -26,6 +26,7 @@ from cepheid.kinds.trend.windows.match_tables import (
     events_of_matches,
     whole_events,
 )
+from cepheid.memory_limits import check_rows
 from cepheid.patterns.segments import Segments
 from cepheid.plans.plan import WindowKind
 from cepheid.plans.survey import MatchValue, Survey, SurveyForm
@@ -75,6 +76,9 @@ def _answer(job: Job, keys: KeyTable, walk: Walk, starts: NDArray[np.int64]) -> 
     if survey.form is SurveyForm.BLAME:
         return _blame(job, walk, cells, blame_rows(walk, counts))
     found, cell = draw_matches(walk, counts, cells, survey.number)
+    # Events are as large as those of the input; a million draws of wide ones fill the memory.
+    events, batch = len(found.rows), columns.batch
+    check_rows(len(cell), events / max(len(cell), 1) * batch.nbytes / max(len(batch), 1))
     rows = _head(job, cells, cell, columns)
     rows[DRAW] = pa.array(np.tile(np.arange(1, survey.number + 1), len(cells)))
     rows[EVENTS] = events_of_matches(job, found, columns)
