@@ -75,10 +75,12 @@ def _answer(job: Job, keys: KeyTable, walk: Walk, starts: NDArray[np.int64]) -> 
     cells = gather_cells(job, keys, walk.segments, starts, totals)
     if survey.form is SurveyForm.BLAME:
         return _blame(job, walk, cells, blame_rows(walk, counts))
+    # Events are as large as those of the input, and a match has one at least: a million draws of
+    # wide events would fill the memory.
+    event_bytes = columns.batch.nbytes / max(len(columns.batch), 1)
+    check_rows(len(cells) * survey.number, event_bytes)
     found, cell = draw_matches(walk, counts, cells, survey.number)
-    # Events are as large as those of the input; a million draws of wide ones fill the memory.
-    events, batch = len(found.rows), columns.batch
-    check_rows(len(cell), events / max(len(cell), 1) * batch.nbytes / max(len(batch), 1))
+    check_rows(len(cell), event_bytes * len(found.rows) / max(len(cell), 1))
     rows = _head(job, cells, cell, columns)
     rows[DRAW] = pa.array(np.tile(np.arange(1, survey.number + 1), len(cells)))
     rows[EVENTS] = events_of_matches(job, found, columns)
