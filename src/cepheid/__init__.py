@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cepheid import kafka as kafka
     from cepheid import metrics as metrics
     from cepheid.api import CompiledQuery, query
+    from cepheid.discovery.discover import discover
     from cepheid.errors import (
         BindError,
         CepheidError,
@@ -39,6 +40,7 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "query": "cepheid.api",
     "pipeline": "cepheid.pipelines",
+    "discover": "cepheid.discovery.discover",
     "sql": "cepheid.statements",
     "CompiledQuery": "cepheid.api",
     "limits": "cepheid.memory_limits",
@@ -71,6 +73,7 @@ __all__ = [
     "QuerySyntaxError",
     "UnsupportedError",
     "Workload",
+    "discover",
     "limits",
     "pipeline",
     "query",

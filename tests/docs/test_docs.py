@@ -104,7 +104,7 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
             "E591",
             "E592",
         ),
-        *("E596", "E597", "E598"),
+        *("E595", "E596", "E597", "E598"),
         "E346",
         "E610",
         "E611",

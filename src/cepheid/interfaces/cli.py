@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import cepheid
 from cepheid.errors import CepheidError, render_diagnostics, visible
+from cepheid.interfaces.cli_discover import discover
 from cepheid.interfaces.cli_explain import explain
 from cepheid.interfaces.cli_input import (
     WrongUseError,
@@ -237,7 +238,7 @@ def demo(
 
 
 # The order in which help lists them: what people need first.
-for command in (demo, run, check, why, explain, fmt, stream, backtest, doctor, warm):
+for command in (demo, run, check, why, explain, fmt, stream, backtest, discover, doctor, warm):
     app.command()(command)
 
 

@@ -1,0 +1,1 @@
+"""Discovery: which rules hold in a log of events, and which tell two groups of cases apart."""
