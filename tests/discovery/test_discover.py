@@ -206,7 +206,7 @@ def test_chi_square_is_that_of_the_table_of_counts() -> None:
 def test_limits_are_told() -> None:
     events = _table([(case, 3 * case + n, n) for case in range(4) for n in range(3)])
     found = cepheid.discover(events, key="case", max_types=2, max_candidates=1, support=0.01)
-    assert found.search.other_types == 1
+    assert found.search.seen.other_types == 1
     assert found.search.left_out > 0
     told = repr(found)
     assert "1 rarer types are looked at as other events (max_types)" in told
@@ -216,7 +216,7 @@ def test_limits_are_told() -> None:
 def test_events_without_a_key_are_counted() -> None:
     events = pa.table({"ts": [1, 2, 3], "type": ["a", "b", "a"], "case": [1, None, 1]})
     found = cepheid.discover(events, key="case")
-    assert found.search.without_key == 1
+    assert found.search.seen.without_key == 1
     assert "1 events have no case, and are left out" in repr(found)
 
 

@@ -97,7 +97,9 @@ class Names(NamedTuple):
         return list(dict.fromkeys((self.key, self.time, self.type, *label, *self.tiebreak)))
 
 
-def read_cases(table: pa.Table, names: Names, max_types: int) -> Log:
+def read_cases(
+    table: pa.Table, names: Names, max_types: int, known: tuple[str, ...] | None = None
+) -> Log:
     """Put the events of a table into cases.
 
     Parameters
@@ -109,6 +111,8 @@ def read_cases(table: pa.Table, names: Names, max_types: int) -> Log:
     max_types
         How many types are looked at: those that most cases have. Events of others stay in
         their cases, as events of no type.
+    known
+        The types that are looked at, if they are known already.
 
     Raises
     ------
@@ -128,7 +132,8 @@ def read_cases(table: pa.Table, names: Names, max_types: int) -> Log:
     order = np.lexsort([*reversed(later), time, case])
     case, kind, time = case[order], kind[order], time[order]
     labels = _labels(columns, names, case, order, count)
-    kind, types = _most_frequent(case, kind, texts, max_types)
+    types = _most_frequent(case, kind, texts, max_types) if known is None else known
+    kind = _renumbered(kind, texts, types)
     cases = Cases(case, kind, time, labels, len(types))
     return Log(cases, types, len(texts) - len(types), without_key)
 
@@ -181,12 +186,20 @@ def _labels(
 
 def _most_frequent(
     case: NDArray[np.int64], kind: NDArray[np.int64], texts: list[str], max_types: int
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Give types numbers, from that of most cases on, equal ones by name; the rest is OTHER."""
+) -> tuple[str, ...]:
+    """Choose the types that most cases have, equal ones by name."""
     known = kind != OTHER
     pairs = np.unique(case[known] * max(len(texts), 1) + kind[known])
     having = np.bincount(pairs % max(len(texts), 1), minlength=len(texts))
-    ranked = sorted(range(len(texts)), key=lambda one: (-having[one], texts[one]))[:max_types]
-    numbers = np.full(len(texts) + 1, OTHER, np.int64)  # OTHER itself is the last one.
-    numbers[ranked] = np.arange(len(ranked))
-    return numbers[kind], tuple(texts[one] for one in ranked)
+    ranked = sorted(zip(texts, having.tolist(), strict=True), key=lambda one: (-one[1], one[0]))
+    return tuple(text for text, _ in ranked[:max_types])
+
+
+def _renumbered(
+    kind: NDArray[np.int64], texts: list[str], types: tuple[str, ...]
+) -> NDArray[np.int64]:
+    """Give events the numbers of the types that are looked at; others are OTHER."""
+    numbers = {text: number for number, text in enumerate(types)}
+    # OTHER is -1, and so the last one.
+    found = np.array([*(numbers.get(text, OTHER) for text in texts), OTHER], np.int64)
+    return found[kind]

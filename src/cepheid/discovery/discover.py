@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import time as clock
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from cepheid import options
 from cepheid.discovery import choice
-from cepheid.discovery.candidates import (
-    Candidates,
-    is_frequent,
-    of_forms,
-    of_sequences,
-    of_waits,
-)
-from cepheid.discovery.cases import Cases, Names, read_cases
-from cepheid.discovery.declare import count_facts
+from cepheid.discovery.cases import Names, read_cases
+from cepheid.discovery.counting import Counter, LocalCounter, Seen
 from cepheid.discovery.found import Discovery, Search
+from cepheid.discovery.growth import Growth
 from cepheid.discovery.ladder import ladder
 from cepheid.discovery.ranking import Groups
-from cepheid.discovery.sequences import Places, count_longer, count_waits, places_of
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import read_schema
 from cepheid.events.time_formats import TextTimes, as_format
-from cepheid.jobs.sources import source_of
+from cepheid.jobs.sources import EventSource, source_of
 from cepheid.jobs.ticks import TICKS_NS, tick_of
 from cepheid.patterns.scope import Source
 
@@ -56,7 +48,8 @@ def discover(
     Parameters
     ----------
     events
-        A table, a data frame, a reader, files or an event store, as for ``q.run``.
+        A table, a data frame, a reader, files, an event store or a DataFrame of Spark, as for
+        ``q.run``.
     key
         The column that says which case an event belongs to: a session, an order, a machine.
     label
@@ -101,93 +94,51 @@ def discover(
     options.one_of("time_unit", time_unit, TICKS_NS)
     names = Names(key, time, type, label, options.names_in("tiebreak", tiebreak))
     began = clock.perf_counter()
-    source = source_of(events, TextTimes(time, as_format(time_format)))
-    table = source.whole(names.all)
-    log = read_cases(table, names, max_types)
-    cases, groups = log.cases, Groups(log.cases.size, int(log.cases.labels.sum()))
-    if not groups.cases:
-        message = f"there is no event with a `{key}`"
-        raise DataError([Diagnostic("E595", message, helps=("name the column of the cases",))])
-    if label is not None and groups.labelled in (0, groups.cases):
-        every = "no case" if not groups.labelled else "every case"
-        message = f"{every} has the label `{label}`, so there is nothing to tell apart"
-        raise DataError([Diagnostic("E595", message, helps=("leave the label out",))])
-    bare = Source(time, type, names.tiebreak, None, time_unit)
-    lengths, ticks = ladder(tick_of(bare, [read_schema(table.schema)]))
-    growth = _Growth(cases, groups, places_of(cases, ticks), support, max_candidates)
-    found = list(growth.candidates(max_length))
+    times = TextTimes(time, as_format(time_format))
+    unit = Source(time, type, names.tiebreak, None, time_unit)
+    if options.holder_of(events) is options.Held.FRAME:
+        from cepheid.discovery.on_spark import spark_counter
+
+        counting = spark_counter(events, names, unit, max_types)
+    else:
+        counting = _local_counter(source_of(events, times), names, unit, max_types)
+    with counting as (counter, lengths):
+        seen = counter.seen
+        _check_groups(seen.groups, names)
+        growth = Growth(counter, len(lengths) + 1, support, max_candidates)
+        found = list(growth.candidates(max_length))
     if label is None:
-        has = growth.has / groups.cases
-        habits = choice.Habits(groups.cases, has, len(cases.case) / groups.cases)
+        cases = seen.groups.cases
+        habits = choice.Habits(cases, growth.has / cases, seen.events / cases)
         rows = choice.common(found, habits, choice.Bounds(support, confidence, top))
     else:
-        rows = choice.telling(found, groups, support, top)
-    search = Search(
-        names, log.types, lengths, groups, len(table), sum(len(one) for one in found),
-        log.other_types, log.without_key, growth.left_out, clock.perf_counter() - began,
-    )  # fmt: skip
+        rows = choice.telling(found, seen.groups, support, top)
+    seconds = clock.perf_counter() - began
+    search = Search(names, seen, lengths, growth.counted, growth.left_out, seconds)
     return Discovery.of(rows, search)
 
 
-class _Growth:
-    """Counts forms and deadlines, then sequences from those that are frequent."""
+@contextlib.contextmanager
+def _local_counter(
+    source: EventSource, names: Names, unit: Source, max_types: int
+) -> Iterator[tuple[Counter, tuple[int, ...]]]:
+    """Read all events into this process."""
+    table = source.whole(names.all)
+    log = read_cases(table, names, max_types)
+    groups = Groups(log.cases.size, int(log.cases.labels.sum()))
+    seen = Seen(log.types, groups, len(log.cases.case), log.other_types, log.without_key)
+    lengths, ticks = ladder(tick_of(unit, [read_schema(table.schema)]))
+    yield LocalCounter(log.cases, seen, ticks), lengths
 
-    def __init__(
-        self, cases: Cases, groups: Groups, parts: list[Places], support: float, limit: int
-    ) -> None:
-        self._cases, self._groups, self._parts = cases, groups, parts
-        self._support, self._limit = support, limit
-        self.left_out = 0
-        self.has = np.zeros(cases.kinds, np.int64)
 
-    def candidates(self, max_length: int) -> Iterator[Candidates]:
-        """Yield all candidates, table by table."""
-        facts = count_facts(self._cases)
-        self.has = facts.has
-        marked = self._groups.labelled
-        labelled = count_facts(self._cases.with_label()) if marked else facts.none()
-        counted = 0
-        for table in of_forms(facts, labelled):
-            counted += len(table)
-            yield table
-        kinds = self._cases.kinds
-        pairs = [(one, two) for one in range(kinds) for two in range(kinds) if one != two]
-        if pairs:
-            for table in of_waits(pairs, count_waits(self._parts, pairs)):
-                counted += len(table)
-                yield table
-        frequent = is_frequent(facts.has, labelled.has, self._groups, self._support)
-        types = np.flatnonzero(frequent).tolist()
-        stake: dict[tuple[int, ...], int] = {(one,): int(facts.has[one]) for one in types}
-        for _ in range(max_length - 1):
-            before = counted
-            longer: dict[tuple[int, ...], int] = {}
-            for table in self._longer(stake, counted):
-                counted += len(table)
-                if (table.step < 0).all():
-                    longer = self._frequent(table)
-                yield table
-            if counted == before:
-                return
-            stake = longer
-
-    def _longer(self, stake: dict[tuple[int, ...], int], counted: int) -> Iterator[Candidates]:
-        """Count sequences that are one type longer, those of the most frequent ones first."""
-        kinds, steps = self._cases.kinds, self._parts[0].steps
-        room = max(self._limit - counted, 0) // (kinds * steps)
-        prefixes = sorted(stake, key=lambda types: (-stake[types], types))
-        self.left_out += max(len(prefixes) - room, 0) * kinds * steps
-        if prefixes[:room]:
-            counts = count_longer(self._parts, prefixes[:room], kinds)
-            spoken = np.array([stake[types] for types in prefixes[:room]])
-            yield from of_sequences(prefixes[:room], spoken, counts)
-
-    def _frequent(self, table: Candidates) -> dict[tuple[int, ...], int]:
-        kept = is_frequent(table.holds, table.labelled, self._groups, self._support)
-        rows = np.flatnonzero(kept)
-        return dict(
-            zip(map(tuple, table.types[rows].tolist()), table.holds[rows].tolist(), strict=True)
-        )
+def _check_groups(groups: Groups, names: Names) -> None:
+    if not groups.cases:
+        message = f"there is no event with a `{names.key}`"
+        raise DataError([Diagnostic("E595", message, helps=("name the column of the cases",))])
+    if names.label is not None and groups.labelled in (0, groups.cases):
+        every = "every case" if groups.labelled else "no case"
+        message = f"{every} has the label `{names.label}`, so there is nothing to tell apart"
+        raise DataError([Diagnostic("E595", message, helps=("leave the label out",))])
 
 
 def _check(

@@ -12,8 +12,9 @@ import pyarrow as pa
 from cepheid.discovery.candidates import Candidates
 from cepheid.discovery.cases import Names
 from cepheid.discovery.choice import Row
+from cepheid.discovery.counting import Seen
 from cepheid.discovery.forms import BY_NAME
-from cepheid.discovery.ranking import Groups, chance, chi_square, lift
+from cepheid.discovery.ranking import chance, chi_square, lift
 from cepheid.discovery.rule_texts import deadline_query, form_query, sequence_query
 from cepheid.events.temporal import format_duration
 
@@ -22,27 +23,24 @@ class Search(NamedTuple):
     """What a search looked at."""
 
     names: Names
-    types: tuple[str, ...]
+    seen: Seen
     lengths: tuple[int, ...]
-    groups: Groups
-    events: int
     candidates: int
-    other_types: int
-    without_key: int
     left_out: int
     seconds: float
 
     def lines(self) -> Iterator[str]:
         """Yield sentences about it, for people."""
-        marked = f", {self.groups.labelled:,} with the label" if self.names.label else ""
+        seen, groups = self.seen, self.seen.groups
+        marked = f", {groups.labelled:,} with the label" if self.names.label else ""
         yield (
-            f"{self.events:,} events, {self.groups.cases:,} cases{marked}, "
-            f"{len(self.types):,} types: {self.candidates:,} rules counted in {self.seconds:.1f} s"
+            f"{seen.events:,} events, {groups.cases:,} cases{marked}, "
+            f"{len(seen.types):,} types: {self.candidates:,} rules counted in {self.seconds:.1f} s"
         )
-        if self.other_types:
-            yield f"{self.other_types:,} rarer types are looked at as other events (max_types)"
-        if self.without_key:
-            yield f"{self.without_key:,} events have no {self.names.key}, and are left out"
+        if seen.other_types:
+            yield f"{seen.other_types:,} rarer types are looked at as other events (max_types)"
+        if seen.without_key:
+            yield f"{seen.without_key:,} events have no {self.names.key}, and are left out"
         if self.left_out:
             yield f"{self.left_out:,} longer sequences were not counted (max_candidates)"
 
@@ -82,7 +80,7 @@ class Discovery(msgspec.Struct, frozen=True):
         for number, rule in enumerate(self.table.to_pylist(), start=1):
             plain = re.sub(r"\W+", "-", rule["rule"], flags=re.ASCII).strip("-").lower()[:60]
             end = "cq" if rule["form"] in ("sequence", "deadline") else "sql"
-            counts = f"{rule['reported']:,} of {self.search.groups.cases:,} cases are reported"
+            counts = f"{rule['reported']:,} of {self.search.seen.groups.cases:,} cases are reported"
             if self.search.names.label is not None:
                 counts += f", {rule['labelled']:,} with the label"
             head = ["-- @tags: discovered"] if end == "cq" else []
@@ -105,8 +103,8 @@ def _one_line(text: str) -> str:
 
 
 def _described(table: Candidates, row: int, search: Search) -> dict[str, Any]:
-    names, groups = search.names, search.groups
-    types = [search.types[one] for one in table.types[row].tolist()]
+    names, groups = search.names, search.seen.groups
+    types = [search.seen.types[one] for one in table.types[row].tolist()]
     step = int(table.step[row])
     within = search.lengths[step] if step >= 0 else None
     limit = "" if within is None else f" within {format_duration(within)}"

@@ -45,11 +45,6 @@ class Places:
             for rows, starts in zip(self._rows, groups, strict=True)
         ]
 
-    @property
-    def steps(self) -> int:
-        """How many durations a sequence may have, with none among them."""
-        return len(self._ladder) + 1
-
     @functools.cache  # noqa: B019  # it lives as long as its part of the events
     def _before(self, one: int, two: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Find the last event of one type before each event of another, in the same case."""
