@@ -38,6 +38,8 @@ def workloads(draw: st.DrawFn, *, counted: bool = True) -> Rules:
             text = f"CREATE STREAM S AS {text}; {stages.add('', 10 * number + 1)}"
         if counted or ("EVENTS" not in text and "FUNNEL" not in text):
             found[f"r{number}"] = text
+            if draw(st.booleans()):
+                found[f"twin{number}"] = text
     return found or {"r": "SELECT k, x FROM events WHERE x > 1"}
 
 

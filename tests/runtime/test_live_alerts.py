@@ -20,6 +20,7 @@ from tests.runtime.test_stream_state import FOREVER, disorder, parts, shuffled
 from cepheid.api import query
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, UnsupportedError
+from cepheid.jobs.bucket import open_bucket
 from cepheid.jobs.derived import MATCH_ID
 from cepheid.jobs.kind import task_kind
 from cepheid.jobs.microbatch import turn
@@ -52,6 +53,15 @@ MORE = [
     "SELECT key, COUNT(*) AS n FROM s GROUP BY key WINDOW 3 seconds",
     "SELECT ts, key, price FROM s WHERE price > 2",
 ]
+BESIDE = [
+    "DEFINE HIGH AS price > 2 SITUATIONS HIGH PARTITION BY key RETURN COUNT(HIGH) AS n",
+    "DEFINE DEAR AS price > 2 AT LEAST 1 s SITUATIONS DEAR PARTITION BY key RETURN MAX(DEAR.price)",
+    "DEFINE B AS type = 'B' SITUATIONS B PARTITION BY key RETURN COUNT(B) AS n",
+    "SELECT key, SUM(price) AS sum FROM s WHERE type = 'A' GROUP BY key WINDOW 3 seconds",
+    "SELECT key, type FROM s WHERE type <> 'A' AND price > 2",
+    "SELECT key, COUNT(*) AS n FROM s WHERE type = 'A' AND price > 2 GROUP BY key WINDOW 2 s",
+]
+"""Rules that read the same columns and have conditions in common."""
 ABOUT: tuple[Any, ...] = ("desk", ("a", "b"), "high")
 
 
@@ -105,6 +115,11 @@ class Log:
         for key, count in job.suppressed.items():
             self.suppressed[key] = self.suppressed.get(key, 0) + count
 
+    def engine(self) -> bytes:
+        saved = open_bucket(live_alerts.KIND, self.data)
+        assert saved is not None
+        return saved.engine
+
     def of(self, name: str) -> list[str]:
         return sorted(_canonical(row["values"]) for row in self.rows if row["rule"] == name)
 
@@ -146,10 +161,17 @@ def _times(put: Put, rows: pa.Table, events: pa.Table) -> Any:
     return np.zeros(len(rows), np.int64) if times is None else times
 
 
+@st.composite
+def rules_beside(draw: st.DrawFn) -> list[str]:
+    """Draw rules that are no trends, some of them twice, among related trends."""
+    beside = draw(st.lists(st.sampled_from([*MORE, *BESIDE]), min_size=2, max_size=6))
+    return [*draw(related_queries())[:1], *beside]
+
+
 @settings(max_examples=max(settings().max_examples // 6, 10))  # each is a dozen turns
 @given(
-    related_queries(),
-    related_queries(),
+    st.one_of(related_queries(), rules_beside()),
+    st.one_of(related_queries(), rules_beside()),
     streams(SCHEMA, events_max=9),
     st.integers(0, 1000),
     st.integers(1, 4),
@@ -197,6 +219,23 @@ def test_rules_that_come_and_go_leave_the_others_alone(
     visible = times >= (-FOREVER if since is None else since // 1000 * 1000)
     for put in late:
         assert bucket.of(put.name) == expected(put, mixed.filter(pa.array(visible)))
+
+
+def test_twins_share_a_state_only_if_they_came_together() -> None:
+    times = [3 * SECOND, 3 * SECOND + 1, 4 * SECOND, 4 * SECOND + 1]
+    events = pa.table({"ts": times, "type": ["A"] * 4, "key": ["x"] * 4, "price": [3.0] * 4})
+    puts = {name: put_of(name, BESIDE[3], events.schema) for name in ("one", "two", "three")}
+    bucket = Log(events.schema, 0)
+    one, two, three = (put for put in puts.values() if put is not None)
+    bucket.turn(events.slice(0, 2), 4 * SECOND, one, two)
+    bucket.turn(events.slice(2), 5 * SECOND, three, Drop("one"))
+    state = RunningAlerts.from_bytes(bucket.engine(), events.schema)
+    rules = state.rules.beside.rules
+    assert list(rules) == ["two", "three"]
+    assert rules["two"] is not rules["three"]
+    bucket.turn(None, FOREVER)
+    sums = {name: [json.loads(row)["sum"] for row in bucket.of(name)] for name in puts}
+    assert sums == {"one": [], "two": [12.0], "three": [6.0]}
 
 
 TEXT = "RETURN key, COUNT(*) PATTERN A GROUP-BY key WITHIN 2 s SLIDE 1 s"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.key_values import KeyValues, join, take_apart
 from cepheid.arrays.noticing import current
+from cepheid.arrays.sharing import is_shared, once
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.nanoseconds import is_nanoseconds
 from cepheid.events.schema import ValueKind
@@ -85,19 +86,29 @@ class Columns:
         What the variable is called must not matter (``without_variable``).
         """
         if expression not in self._masks:
-
-            def lookup(attribute: tree.Attribute) -> Vector:
-                return self.vector(attribute.attribute.text)
-
-            self._masks[expression] = true_mask(expression, lookup, len(self.batch))
+            nodes = tree.walk(expression)
+            named = {n.attribute.text for n in nodes if isinstance(n, tree.Attribute)}
+            places = [self.arrow(name) for name in sorted(named)] if is_shared() else []
+            self._masks[expression] = once(
+                ("mask", expression, len(self.batch)),
+                places,
+                lambda: true_mask(expression, self._compared, len(self.batch)),
+            )
         return self._masks[expression]
+
+    def _compared(self, attribute: tree.Attribute) -> Vector:
+        """Return a column for a condition; texts that several queries read have a dictionary."""
+        name = attribute.attribute.text
+        if is_shared() and pa.types.is_string(self.arrow(name).type):
+            return vector_of(self.encoded(name), name=name)
+        return self.vector(name)
 
     def encoded(self, name: str) -> Any:
         """Return a column as texts with a dictionary."""
         if name not in self._encoded:
             column: Any = self.arrow(name)
             if not pa.types.is_dictionary(column.type):
-                column = column.cast(pa.string()).dictionary_encode()
+                column = once("texts", [column], column.cast(pa.string()).dictionary_encode)
             self._encoded[name] = column
         return self._encoded[name]
 

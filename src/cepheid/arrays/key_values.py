@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.arrays.key_index import Index, index_of
+from cepheid.arrays.sharing import once
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import look_up_shifted
 
@@ -74,11 +75,7 @@ class KeyValues:
         words = self._words(column)
         if words is not None:
             return self._add_to_index(words)
-        encoded = _one_array(
-            column.unify_dictionaries()
-            if pa.types.is_dictionary(column.type)
-            else column.dictionary_encode()
-        )
+        encoded = once("encoded", [column], lambda: _encoded(column))
         table = self._number_dictionary(encoded.dictionary)
         codes = encoded.indices
         if codes.null_count:
@@ -250,6 +247,13 @@ def _is_same(first: Any, second: Any) -> bool:
         [buffer and buffer.address for buffer in array.buffers()] for array in (first, second)
     )
     return next(places) == next(places)
+
+
+def _encoded(column: pa.ChunkedArray[Any]) -> Any:
+    """Return a column as one array with a dictionary."""
+    if pa.types.is_dictionary(column.type):
+        return _one_array(column.unify_dictionaries())
+    return _one_array(column.dictionary_encode())
 
 
 def _one_array(column: pa.ChunkedArray[Any]) -> Any:

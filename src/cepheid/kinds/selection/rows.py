@@ -36,9 +36,15 @@ def holds(
     return mask
 
 
+def holds_in(columns: Columns, conditions: Sequence[tree.Expression]) -> NDArray[np.bool_] | None:
+    """Mark the events of one stream where all conditions are true; None for all of them."""
+    masks = [columns.mask(condition) for condition in conditions]
+    return np.logical_and.reduce(masks) if masks else None
+
+
 def filter_rows(select: Selection, table: pa.Table) -> pa.Table:
     """Filter a table by WHERE; rows keep their order."""
-    mask = holds(select.condition, lookup_in(Columns(table)), len(table))
+    mask = holds_in(Columns(table), select.condition)
     kept = table if mask is None or mask.all() else table.filter(pa.array(mask))
     columns = Columns(kept)
     return project(

@@ -34,7 +34,7 @@ from cepheid.kinds.selection.counted_snapshot import (
 )
 from cepheid.kinds.selection.groups import group_codes, plain_array
 from cepheid.kinds.selection.join import join_tables
-from cepheid.kinds.selection.rows import filter_rows, holds, lookup_in
+from cepheid.kinds.selection.rows import filter_rows, holds_in
 from cepheid.kinds.selection.windows import (
     Stretches,
     measure,
@@ -250,7 +250,7 @@ class CountedSteps(NamedTuple):
 
     def step(self, state: CountedState, events: pa.Table) -> tuple[CountedState, pa.Table]:
         """Count the events for which WHERE is true; return the rows of windows they fill."""
-        mask = holds(self.job.select.condition, lookup_in(Columns(events)), len(events))
+        mask = holds_in(Columns(events), self.job.select.condition)
         kept = events if mask is None else events.filter(pa.array(mask))
         state, rows = step_counted(self.job, state, kept)
         return state, self._in_order(rows)

@@ -27,7 +27,7 @@ from cepheid.kinds.selection.moments import (
     aggregate_column,
     moments_of,
 )
-from cepheid.kinds.selection.rows import holds, lookup_in
+from cepheid.kinds.selection.rows import holds_in, lookup_in
 from cepheid.language import tree
 from cepheid.memory_limits import check_rows
 from cepheid.patterns.segments import repeated_rows
@@ -92,7 +92,7 @@ def measure(
     ``kept`` is how the moments of an expression are kept, so that sums do not overflow.
     """
     columns = Columns(table)
-    mask = holds(select.condition, lookup_in(columns), len(table))
+    mask = holds_in(columns, select.condition)
     if mask is not None and not mask.all():
         columns = Columns(table.filter(pa.array(mask)))
     length = len(columns.batch)

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import NO_VALUE, Columns, KeyTable, value_keys
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
-from cepheid.expressions.evaluate import true_mask
-from cepheid.expressions.vectors import Vector
 from cepheid.kernels.stretches import (
     add_values,
     count_events,
@@ -26,7 +24,6 @@ from cepheid.kernels.stretches import (
     take_least,
 )
 from cepheid.kinds.situation.job import Accumulator, SituationJob
-from cepheid.language import tree
 
 Numbers = NDArray[Any]
 
@@ -108,19 +105,12 @@ def _conditions(
 ) -> tuple[NDArray[np.int64], Numbers]:
     """Compute the partition of each event of a block, -1 for none, and the conditions that hold."""
     if job.situations.where is not None:
-        key = np.where(_mask_of(job.situations.where, block), key, -1)
+        key = np.where(block.mask(job.situations.where), key, -1)
     bits: Numbers = np.zeros(len(key), np.uint8 if len(job.definitions) <= 8 else np.int64)
     for number, definition in enumerate(job.definitions):
-        mask = _mask_of(definition.condition, block)
+        mask = block.mask(definition.condition)
         bits |= np.left_shift(mask.view(np.uint8), number, dtype=bits.dtype)
     return key, bits
-
-
-def _mask_of(condition: tree.Expression, columns: Columns) -> NDArray[np.bool_]:
-    def lookup(attribute: tree.Attribute) -> Vector:
-        return columns.vector(attribute.attribute.text)
-
-    return true_mask(condition, lookup, len(columns.batch))
 
 
 def _add(

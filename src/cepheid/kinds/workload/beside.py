@@ -1,7 +1,9 @@
 """Queries of a workload that are no trends: each runs beside the others, over the same events.
 
 Situations, SELECT, funnels and pipelines have a step function each (``kinds/pipeline/``), with a
-state of its own, so that a rule comes and goes without touching the others.
+state of its own, so that a rule comes and goes without touching the others. What they read of the
+events they compute once (``arrays/sharing.py``), and rules of the same plan that came together are
+*twins*: one step function and one state for all of them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cepheid.arrays.sharing import sharing_columns
 from cepheid.jobs.steps import take_until
 from cepheid.kinds.pipeline.steps import PipelineSteps
 from cepheid.plans.plan import PipelinePlan, SelectPlan
@@ -38,7 +41,21 @@ class Beside:
     """All such queries of a stream."""
 
     def __init__(self, plans: Mapping[str, PipelinePlan], schema: pa.Schema) -> None:
-        self.rules = {name: BesideRule(plan, schema) for name, plan in plans.items()}
+        known: dict[bytes, BesideRule] = {}
+        self.rules: dict[str, BesideRule] = {}
+        """The queries by name; those of twins are one object."""
+        for name, plan in plans.items():
+            text = plan.to_json()
+            if text not in known:
+                known[text] = BesideRule(plan, schema)
+            self.rules[name] = known[text]
+
+    def together(self) -> list[tuple[BesideRule, list[str]]]:
+        """List every query once, with the names of all its twins."""
+        found: dict[int, tuple[BesideRule, list[str]]] = {}
+        for name, rule in self.rules.items():
+            found.setdefault(id(rule), (rule, []))[1].append(name)
+        return list(found.values())
 
     def feed(self, batch: pa.Table) -> Tables:
         """Process a batch; return the rows that are final."""
@@ -58,7 +75,7 @@ class Beside:
 
     def forget(self, until: int) -> None:
         """Drop state that no event at or after a time can need."""
-        for rule in self.rules.values():
+        for rule, _ in self.together():
             rule.state = rule.steps.forget(rule.state, until)
 
     def remove(self, names: Set[str]) -> None:
@@ -66,7 +83,11 @@ class Beside:
         self.rules = {name: rule for name, rule in self.rules.items() if name not in names}
 
     def _each(self, run: Callable[[BesideRule], pa.Table]) -> Tables:
-        return {name: run(rule) for name, rule in self.rules.items()}
+        with sharing_columns():
+            found: Tables = {}
+            for rule, names in self.together():
+                found |= dict.fromkeys(names, run(rule))
+        return {name: found[name] for name in self.rules}
 
 
 def run_beside(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
+from cepheid.arrays.sharing import sharing_columns
 from cepheid.jobs.bucket import Arrived, Bucket
 from cepheid.jobs.local_jobs import LOOK_BACK_ROWS
 from cepheid.jobs.microbatch import Size
@@ -127,9 +128,11 @@ def size_of(rules: RunningRules, came: Arrived) -> Size:
     keys = max(counts, default=0)
     windows = Counter(p.window for g in rules.generations for p in g.job.shared.plans)
     count = sum(n * open_windows(w, came.until, came.lag, keys) for w, n in windows.items())
-    sizes = [rule.steps.size(rule.state) for rule in rules.beside.rules.values()]
-    keys = max([keys, *(size.partitions for size in sizes)])
-    return Size(keys, count + sum(size.open_windows for size in sizes))
+    for rule, names in rules.beside.together():
+        size = rule.steps.size(rule.state)
+        keys = max(keys, size.partitions)
+        count += len(names) * size.open_windows
+    return Size(keys, count)
 
 
 def exchange_rules(rules: RunningRules, shared: RulesWork) -> None:
@@ -163,9 +166,18 @@ def rows_until(
     columns_of: Callable[[Plan], tuple[str, ...]],
 ) -> Tables:
     """Process events before a time; return the rows of windows that are complete at it."""
+    with sharing_columns():
+        # All rules read the same columns, of the same memory.
+        return _rows_until(rules, events.combine_chunks(), until, columns_of)
+
+
+def _rows_until(
+    rules: RunningRules,
+    events: pa.Table,
+    until: int,
+    columns_of: Callable[[Plan], tuple[str, ...]],
+) -> Tables:
     tables: Tables = {}
-    # All rules read the same columns.
-    events = events.combine_chunks()
     for generation in rules.generations:
         job, state = generation.job, generation.state
         back = any(job.jobs[n].looks_back for n in (*job.alone, *job.waiting))

@@ -59,6 +59,8 @@ class _Saved(msgspec.Struct, array_like=True):
     beside: dict[str, bytes]
     recent: dict[str, tuple[dict[str, list[int]], ...]]
     until: int
+    twins: dict[str, str] = {}
+    """All rules beside in their order, and the one that has the state; not in earlier states."""
 
 
 class RunningAlerts:
@@ -125,12 +127,15 @@ class RunningAlerts:
     def to_bytes(self) -> bytes:
         """Serialize the state."""
         recent = {name: one.recent(self.until) for name, one in self.limits.items()}
+        beside = self.rules.beside.together()
+        first = {id(rule): names[0] for rule, names in beside}
         saved = _Saved(
             self.known,
             tuple(workload_to_bytes(g.job, g.state) for g in self.rules.generations),
-            {n: rule.steps.write(rule.state) for n, rule in self.rules.beside.rules.items()},
+            {names[0]: rule.steps.write(rule.state) for rule, names in beside},
             {name: times for name, times in recent.items() if any(times)},
             self.until,
+            {name: first[id(rule)] for name, rule in self.rules.beside.rules.items()},
         )
         return write_state(FORMAT, saved)
 
@@ -151,12 +156,14 @@ class RunningAlerts:
                 found = generation_of(one.came, one.gone, own, merge=True)
                 state.rules.generations.append(found)
             state.puts = {put.name: put for put in known.puts}
+            beside = {}
             for name, own in saved.beside.items():
                 plan = state.puts[name].planned
                 assert isinstance(plan, PipelinePlan), "other rules share"
-                rule = BesideRule(plan, schema)
+                beside[name] = rule = BesideRule(plan, schema)
                 rule.state = rule.steps.read(own)
-                state.rules.beside.rules[name] = rule
+            twins = saved.twins or {name: name for name in beside}
+            state.rules.beside.rules = {twin: beside[name] for twin, name in twins.items()}
         except (ValueError, msgspec.MsgspecError, zlib.error) as error:
             why = "its rules were planned by another version of Cepheid"
             raise misfit(why) from error

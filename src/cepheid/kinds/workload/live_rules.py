@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Set
 
 import pyarrow as pa
 
+from cepheid.arrays.sharing import sharing_columns
 from cepheid.kinds.trend.windows.list_step import empty_matches
 from cepheid.kinds.workload.beside import Beside
 from cepheid.kinds.workload.drop_queries import without_queries
@@ -141,8 +142,9 @@ class RunningRules:
 
     def feed(self, batch: pa.Table) -> Tables:
         """Process a batch, later than all earlier ones; return the complete rows."""
-        shared = self._collect(self.generations, lambda g: feed(g.job, g.state, batch))
-        return shared | self.beside.feed(batch)
+        with sharing_columns():
+            shared = self._collect(self.generations, lambda g: feed(g.job, g.state, batch))
+            return shared | self.beside.feed(batch)
 
     def finish(self) -> Tables:
         """Return the rows of all open windows; the stream has ended."""

@@ -49,8 +49,9 @@ def rules_to_bytes(rules: RunningRules) -> bytes:
         )
         for g in rules.generations
     ]
-    for name, rule in rules.beside.rules.items():
-        came = ((name, rule.plan.to_json()),)
+    for rule, names in rules.beside.together():
+        plan = rule.plan.to_json()
+        came = tuple((name, plan) for name in names)
         found.append(_Generation(came, (), merge=False, state=rule.steps.write(rule.state)))
     return write_state(FORMAT, found)
 
@@ -70,12 +71,13 @@ def rules_from_bytes(
     for one in found:
         try:
             if (beside := _beside_of(one.came)) is not None:
-                if not keeps(one.came[0][0], beside):
-                    # The events may lack columns that only this rule read.
+                names = [name for name, _ in one.came if keeps(name, beside)]
+                if not names:
+                    # The events may lack columns that only these rules read.
                     continue
                 rule = BesideRule(beside, schema)
                 rule.state = rule.steps.read(one.state)
-                rules.beside.rules[one.came[0][0]] = rule
+                rules.beside.rules |= dict.fromkeys(names, rule)
                 continue
             plan_of(one.came, one.gone, merge=one.merge)
         except ValueError as error:
@@ -105,7 +107,7 @@ def generation_of(came: Rules, gone: tuple[str, ...], data: bytes, *, merge: boo
 
 @lru_cache(maxsize=4096)
 def _beside_of(came: Rules) -> PipelinePlan | None:
-    """Return the plan of a rule that runs beside the others; None of rules that share."""
+    """Return the plan of twins that run beside the others; None of rules that share."""
     plan = Plan.from_json(came[0][1])
     return plan if isinstance(plan, PipelinePlan) else None
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.arrays.columns import Columns, KeyTable
+from cepheid.arrays.sharing import sharing_columns
 from cepheid.errors import CepheidError
 from cepheid.events.temporal import FOREVER
 from cepheid.jobs.state_format import meaning_of
@@ -168,6 +169,11 @@ def feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table, *, listing: bo
     DataError
         E505 and E506 if a column is missing or has a wrong type, E509 if the batch is not in order.
     """
+    with sharing_columns():
+        return _feed(job, state, batch, listing=listing)
+
+
+def _feed(job: WorkloadJob, state: WorkloadState, batch: pa.Table, *, listing: bool) -> Found:
     found = Found.nothing(job)
     for admission in state.held:
         time, whole_times = admission
