@@ -41,7 +41,7 @@ GROUPS = [("", ""), ("[key]", ""), ("[key]", "GROUP-BY key"), ("[zone, key]", "G
 
 
 def run_in_batches(
-    texts: list[str], events: list[Mapping[str, object]], batch_rows: int
+    texts: list[str], events: list[Mapping[str, object]], batch_rows: int, restarts: int = 0
 ) -> list[list[dict[str, object]]]:
     """Run queries as a workload over a stream that is cut into batches."""
     plans = [TrendPlan.of(query(text, schema=SCHEMA).plan) for text in texts]
@@ -52,7 +52,8 @@ def run_in_batches(
     for offset in range(0, len(table), batch_rows):
         state, rows = step_workload(job, state, table.slice(offset, batch_rows))
         found.add(rows)
-        if offset == 2 * batch_rows:
+        number = offset // batch_rows
+        if number == 2 or (restarts and number % restarts == 0):
             # A restart in another process: the job knows nothing, the state comes from bytes.
             data = workload_to_bytes(job, state)
             job = WorkloadJob(job.shared)
@@ -62,9 +63,12 @@ def run_in_batches(
     return [tables[n].to_pylist() for n in range(len(texts))]
 
 
-def check(texts: list[str], events: list[Mapping[str, object]], batch_rows: int) -> None:
-    """Compare a workload and the oracle."""
-    for text, actual in zip(texts, run_in_batches(texts, events, batch_rows), strict=True):
+def check(
+    texts: list[str], events: list[Mapping[str, object]], batch_rows: int, restarts: int = 0
+) -> None:
+    """Compare a workload and the oracle; with ``restarts``, after so many batches each."""
+    found = run_in_batches(texts, events, batch_rows, restarts)
+    for text, actual in zip(texts, found, strict=True):
         expected = evaluate(query(text, schema=SCHEMA).tree, events)
         assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"
 
@@ -116,6 +120,18 @@ def test_related_queries_equal_the_oracle(
     texts: list[str], events: list[Mapping[str, object]], batch_rows: int
 ) -> None:
     check(texts, events, batch_rows)
+
+
+@given(
+    related_queries(["WITHIN 4 s SLIDE 1 s", "WITHIN 3 s SLIDE 2 s", "WITHIN 6 s SLIDE 2 s"]),
+    streams(SCHEMA, events_max=9),
+    st.integers(1, 3),
+    st.integers(1, 2),
+)
+def test_panes_go_on_after_every_restart(
+    texts: list[str], events: list[Mapping[str, object]], batch_rows: int, restarts: int
+) -> None:
+    check(texts, events, batch_rows, restarts)
 
 
 @given(related_queries(TRAILING), streams(SCHEMA, events_max=9), st.integers(1, 10))

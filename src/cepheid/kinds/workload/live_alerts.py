@@ -15,6 +15,7 @@ from functools import lru_cache
 import msgspec
 import pyarrow as pa
 
+from cepheid.framing import digest_of
 from cepheid.jobs.bucket import Arrived, Bucket
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.misfits import misfit
@@ -181,19 +182,20 @@ def _known_from(data: bytes) -> _Known:
 class _Remembered:
     """States that this process wrote: the next micro-batch of the bucket needs not read them.
 
-    A state is handed out once, so one that a failed task has changed is not used again.
+    They are known by their digests, which the frame around them has been checked to be. A state is
+    handed out once, so one that a failed task has changed is not used again.
     """
 
     def __init__(self) -> None:
-        self._states: OrderedDict[bytes, RunningAlerts] = OrderedDict()
+        self._states: OrderedDict[str, RunningAlerts] = OrderedDict()
 
     def add(self, data: bytes, state: RunningAlerts) -> None:
-        self._states[data] = state
+        self._states[digest_of(data)] = state
         while len(self._states) > STATES_KEPT:
             self._states.popitem(last=False)
 
     def take(self, data: bytes, schema: pa.Schema) -> RunningAlerts | None:
-        found = self._states.pop(data, None)
+        found = self._states.pop(digest_of(data), None)
         return found if found is not None and found.rules.schema.equals(schema) else None
 
 

@@ -92,14 +92,15 @@ class SharedRun:
         self.V[old:, self.program.tables().initial, 0] = 1
         self.keys = room
         if self.sliding:
-            self._grow_block(room)
+            self.grow_panes(room)
 
     @property
     def _long_ago(self) -> int:
         pane = max(self.window.pane, 1)
         return LONG_AGO // pane * pane if self.sliding else LONG_AGO
 
-    def _grow_block(self, room: int) -> None:
+    def grow_panes(self, room: int) -> None:
+        """Allocate the panes of some keys."""
         count = self.window.within // self.window.pane
         size, parts, mins = self.program.size, self.V.shape[2], self.M.shape[2]
         # Panes and their products; a wide number takes 16 bytes.

@@ -18,6 +18,7 @@ from cepheid.kinds.trend.windows.snapshot import (
     state_to_bytes,
     unpack,
 )
+from cepheid.kinds.workload.pane_snapshot import pack_panes, restore_panes
 from cepheid.kinds.workload.shared_reading import SharedEvents
 from cepheid.kinds.workload.shared_run import SharedRun
 from cepheid.kinds.workload.shared_tables import SharedProgram
@@ -40,6 +41,9 @@ class _Group(msgspec.Struct):
     kinds: tuple[int, ...]
     arrays: dict[str, PackedArray]
     block: tuple[PackedArray, ...]
+    """All panes; earlier states have them here."""
+    panes: tuple[PackedArray, ...] = ()
+    """The panes that later windows read (``pane_snapshot.py``)."""
 
 
 class _Admission(msgspec.Struct):
@@ -143,7 +147,8 @@ def _pack_group(texts: tuple[str, ...], run: SharedRun | SharedTrailingRun) -> _
         run.keys,
         kinds,
         {name: pack(getattr(run, name)) for name in run.ARRAYS},
-        tuple(pack(array) for array in run.block),
+        (),
+        pack_panes(run) if run.block else (),
     )
 
 
@@ -158,7 +163,10 @@ def _restore_group(run: SharedRun | SharedTrailingRun, group: _Group) -> None:
     run.dtype, run.keys = np.dtype(group.dtype), group.keys
     for name, array in arrays.items():
         setattr(run, name, array)
-    run.block = tuple(unpack(array) for array in group.block)
+    if group.panes:
+        restore_panes(run, group.panes)
+    else:
+        run.block = tuple(unpack(array) for array in group.block)
 
 
 def _texts(job: WorkloadJob) -> tuple[str, ...]:
