@@ -45,6 +45,11 @@ KINDS = {
         "RETURN A.id, B.id PATTERN SEQ(A, NOT C, B) WHERE [user] AND A.x < B.x WITHIN 3 s"
     ),
     "situations": Kind("DEFINE S AS x > 5 PARTITION BY user SITUATIONS S"),
+    "stretches": Kind(
+        "DEFINE HIGH AS x > 5, LOW AS x < 3 PATTERN HIGH meets;before LOW WITHIN 3 s "
+        "RETURN COUNT(HIGH) AS n, SUM(LOW.x) AS low",
+        keyed=False,
+    ),
     "select": Kind(
         "SELECT user, COUNT(*) AS n, SUM(x) AS total FROM s GROUP BY user WINDOW 8 seconds",
         keyed=False,

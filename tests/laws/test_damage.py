@@ -34,6 +34,7 @@ from tests.situations.test_situations import table_of as situations_of
 import cepheid
 from cepheid.framing import frame, unframe
 from cepheid.jobs.bucket import Outcome, read_bucket
+from cepheid.jobs.kind import task_kind
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work
 from cepheid.kinds.selection.counted import CountedJob
@@ -136,6 +137,26 @@ def of_situations() -> dict[str, State]:
         "situations": State(engine, lambda data: situations_from_bytes(job, data)),
         "situations, live": State.live(
             data, lambda data, until: turn(live_job(work), work, data, [], until)
+        ),
+    }
+
+
+def of_stretches() -> dict[str, State]:
+    """Keep the stretches of panes: situations without partitions."""
+    text = (
+        "DEFINE A AS price > 1 AT LEAST 1 s, B AS price > 3 PATTERN A overlaps;contains B "
+        "DETECTED WITHIN 5 s RETURN COUNT(A) AS n, LAST(B.key) AS last"
+    )
+    live = Live(cepheid.query(text), EVENTS.schema, delay=0, buckets=2)
+    assert live.by_panes
+    live.feed(EVENTS)
+    data, kind = max(live.data.values(), key=len), task_kind(live.plan)
+    job = kind.pane_job(live.work)
+    return {
+        "stretches": State(engine_of(live.work, data, job.kind), job.read),
+        "stretches, live": State.live(
+            data,
+            lambda data, until: turn(kind.pane_job(live.work), live.work, data, [], until),
         ),
     }
 
@@ -266,7 +287,8 @@ def of_corrections() -> dict[str, State]:
 KINDS = (
     "row pattern", "row pattern, live",
     "trends", "trends, live", "matches", "matches, live", "panes", "panes, live",
-    "situations", "situations, live", "workload", "rules", "rules, live",
+    "situations", "situations, live", "stretches", "stretches, live",
+    "workload", "rules", "rules, live",
     "counted", "counted, live", "join, live", "funnel", "funnel, live",
     "corrections", "corrections, live", "windows", "windows, live", "pipeline", "pipeline, live",
 )  # fmt: skip
@@ -277,6 +299,7 @@ def states() -> dict[str, State]:
     """Return a state of every kind; made once, and only where it is looked at."""
     found = of_trends() | of_panes() | of_situations() | of_workloads() | of_selects()
     found |= of_row_patterns() | of_funnels() | of_corrections() | of_windows() | of_pipelines()
+    found |= of_stretches()
     assert set(found) == set(KINDS)
     return found
 

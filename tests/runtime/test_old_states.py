@@ -20,6 +20,9 @@ FAR = 2**50
 WAITING = ("counted, live", "matches, live", "situations, live")
 """These queries wait for later events, whatever the watermark."""
 
+SENDS_AGAIN = ("stretches, live",)
+"""These buckets send in every micro-batch what later matches may need."""
+
 
 def path_of(version: str, kind: str) -> Path:
     return FOLDER / version / f"{kind.replace(', ', '-').replace(' ', '-')}.state"
@@ -48,7 +51,7 @@ def test_a_state_of_an_earlier_version_goes_on(kind: str, version: str) -> None:
         assert outcome[1:] == expected[1:]
         assert len(outcome.results) or kind in WAITING
         # What it writes is of this version, and is read.
-        assert len(go_on(saved, FAR + 1)[1].results) == 0
+        assert len(go_on(saved, FAR + 1)[1].results) == 0 or kind in SENDS_AGAIN
 
 
 def write_states(version: str) -> None:

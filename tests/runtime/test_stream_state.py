@@ -24,14 +24,12 @@ from cepheid.jobs import steps
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.ordering import ordered
+from cepheid.jobs.panes import place_panes
 from cepheid.jobs.work import Work
-from cepheid.kinds.trend.live_by_panes import LiveByPanes, rows_of_panes
-from cepheid.kinds.trend.planning.needs import live_pane
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.windows import panes as live_panes
 from cepheid.kinds.trend.windows.list_step import advance_matches, step_matches
-from cepheid.kinds.trend.windows.panes import place_panes
 from cepheid.kinds.trend.windows.step import PartitionState, advance, step
 from cepheid.plans.plan import Plan, TrendPlan, WindowKind
 from cepheid.runtimes.local import run_table
@@ -76,7 +74,7 @@ class Live:
         if self.plan.partition.group_by:
             place = self.groups.number(Columns(batch)) % self.work.buckets
         elif self.by_panes:
-            place = place_panes(times, live_pane(TrendPlan.of(self.plan)), self.work.buckets)
+            place = place_panes(times, needs_of(self.plan).pane, self.work.buckets)
         latest = int(times.max()) if len(batch) else None
         self._turns([batch.take(np.flatnonzero(place == n)) for n in self.buckets], latest)
 
@@ -85,7 +83,8 @@ class Live:
         self._turns([self.work.schema.empty_table() for _ in self.buckets], FOREVER)
 
     def _turns(self, arrived: list[pa.Table], latest: int | None) -> None:
-        job = LiveByPanes.of(self.work) if self.by_panes else live_job(self.work)
+        kind = task_kind(self.plan)
+        job = kind.pane_job(self.work) if self.by_panes else live_job(self.work)
         tables = []
         for bucket, part in enumerate(arrived):
             came = [part] if len(part) else []
@@ -96,7 +95,7 @@ class Live:
                 tables.append(outcome.results)
         if self.by_panes and tables:
             # Spark hands them over in any order.
-            tables = [rows_of_panes(self.work, tables[::-1])]
+            tables = [kind.rows_of_panes(self.work, tables[::-1])]
         self.tables += tables
 
 

@@ -14,6 +14,7 @@ from tests.amount import share
 from tests.runtime.test_stream import cut, drain, read_stream, write_files
 
 import cepheid
+from cepheid.jobs.kind import needs_of
 from cepheid.runtimes import scan
 
 if TYPE_CHECKING:
@@ -110,13 +111,19 @@ def test_sql_knows_situations(spark: SparkSession, tmp_path: Path) -> None:
     assert in_order(called.toArrow()) == expected
 
 
-def test_a_live_stream_gives_the_rows_of_a_local_run(spark: SparkSession, tmp_path: Path) -> None:
-    query = cepheid.query(TEXT.format(partition="PARTITION BY car", window="DETECTED WITHIN 20 s"))
+@pytest.mark.parametrize("partition", ["PARTITION BY car", ""])
+def test_a_live_stream_gives_the_rows_of_a_local_run(
+    spark: SparkSession, tmp_path: Path, partition: str
+) -> None:
+    query = cepheid.query(TEXT.format(partition=partition, window="DETECTED WITHIN 20 s"))
+    assert (not needs_of(query.plan).no_panes) == (not partition)
     table = cars(1500)
     end = table.slice(0, 1).set_column(0, "ts", pa.array([10**10], pa.timestamp("us")))
     end = end.set_column(1, "car", pa.array([99]))
     folder = write_files(tmp_path / "events", [*cut(table, 3), end])
     result = query.stream(read_stream(spark, folder, 1), watermark="1 second")
-    rows, _ = drain(result, tmp_path, "a")
+    rows, progress = drain(result, tmp_path, "a")
     expected = query.run(table)
     assert in_order(rows.cast(expected.schema)) == in_order(expected)
+    counts = [p["observedMetrics"]["cepheid"] for p in progress if p["observedMetrics"]]
+    assert partition or {count["partitions"] for count in counts} == {1}

@@ -24,6 +24,8 @@ from cepheid.plans.plan import Plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
+
     from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
@@ -208,6 +210,14 @@ class TaskKind(Kind):
     @abstractmethod
     def task_job(self, work: Work) -> TaskJob:
         """Create the job that Spark tasks run for a query."""
+
+    def pane_job(self, work: Work) -> LiveJob[Any]:
+        """Create the job of a bucket that has some panes of a stream, if ``needs`` allows it."""
+        raise AssertionError(work.plan)
+
+    def rows_of_panes(self, work: Work, sent: list[pa.Table]) -> pa.Table:
+        """Compute the rows from what such buckets sent in one micro-batch."""
+        raise AssertionError(work.plan, sent)
 
     def describe(self, plan: Any, *, spark: bool) -> Described:
         """Describe a plan in words; ``spark`` adds how Spark runs it."""

@@ -94,3 +94,9 @@ def needs_by_key(keys: tuple[str, ...], why: str) -> Needs:
         no_panes=why,
         not_on_device="only aggregates of matches run on a GPU",
     )
+
+
+def pane_length(ticks: int, tick_ns: int) -> str:
+    """Format the length of a pane."""
+    nanoseconds = ticks * tick_ns
+    return f"{nanoseconds / 1e6:,g} ms" if nanoseconds >= 1000 else f"{nanoseconds} ns"

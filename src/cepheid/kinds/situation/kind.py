@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cepheid.jobs.derived import Derivation, Splits
+    from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.steps import Steps
     from cepheid.jobs.task_jobs import TaskJob
     from cepheid.jobs.work import Work
@@ -90,6 +91,18 @@ class SituationKind(SteppedKind):
         from cepheid.kinds.situation.tasks import SituationTasks
 
         return SituationTasks.of(work)
+
+    def pane_job(self, work: Work) -> LiveJob[Any]:
+        """Create the job of a bucket that has some panes of a stream."""
+        from cepheid.kinds.situation.live_by_panes import SituationPanes
+
+        return SituationPanes.of(work)
+
+    def rows_of_panes(self, work: Work, sent: list[pa.Table]) -> pa.Table:
+        """Pair the situations of all buckets."""
+        from cepheid.kinds.situation.live_by_panes import rows_of_panes
+
+        return rows_of_panes(work, sent)
 
     def derive(self, plan: SituationPlan) -> Derivation:
         """Plan a query whose rows are events: matches when they are certain, situations at end."""

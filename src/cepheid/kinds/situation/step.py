@@ -97,22 +97,44 @@ def step_stretches(
     """
     if not len(stretches.ts):
         return state, empty_rows(job, schema)
-    step = Step.of(stretches, len(state.keys))
-    derived = [derive(job, number, kept, step) for number, kept in enumerate(state.kept)]
+    step, derived = _derive_all(job, state, stretches)
     tuning = state.tuning
     if job.relates:
         tuning, rows = _match(job, state, step, derived, schema)
     else:
         rows = list_rows(job, state.keys, step, derived, schema)
-    last = int(stretches.ts[-1])
+    return _keep_all(job, state, step, derived)._replace(tuning=tuning), rows
+
+
+def absorb_stretches(
+    job: SituationJob, state: SituationState, stretches: Stretches
+) -> SituationState:
+    """Process stretches whose rows have left: derive their situations, and join nothing."""
+    if not len(stretches.ts):
+        return state
+    return _keep_all(job, state, *_derive_all(job, state, stretches))
+
+
+def _derive_all(
+    job: SituationJob, state: SituationState, stretches: Stretches
+) -> tuple[Step, list[Derived]]:
+    step = Step.of(stretches, len(state.keys))
+    return step, [derive(job, number, kept, step) for number, kept in enumerate(state.kept)]
+
+
+def _keep_all(
+    job: SituationJob, state: SituationState, step: Step, derived: list[Derived]
+) -> SituationState:
+    """Build the state after a step."""
+    last = int(step.stretches.ts[-1])
     kept = tuple(
         keep(job, number, old, new, step, _chosen(job, old, new, last))
         for number, (old, new) in enumerate(zip(state.kept, derived, strict=True))
     )
-    state = state._replace(kept=kept, tuning=tuning)
+    state = state._replace(kept=kept)
     if state.situation_count > SITUATIONS_MAX:
         raise _too_many(job)
-    return state, rows
+    return state
 
 
 def _too_many(job: SituationJob) -> DataError:

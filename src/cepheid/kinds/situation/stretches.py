@@ -65,8 +65,19 @@ def dtype_of(accumulator: Accumulator) -> type:
 def cut(job: SituationJob, keys: KeyTable, columns: Columns, times: NDArray[np.int64]) -> Stretches:
     """Cut a batch into stretches; add its partitions to ``keys``."""
     key = keys.number(columns)
+    return cut_by(job, key, len(keys), columns, times)
+
+
+def cut_by(
+    job: SituationJob,
+    key: NDArray[np.int64],
+    count: int,
+    columns: Columns,
+    times: NDArray[np.int64],
+) -> Stretches:
+    """Cut a batch whose events have numbers below a count into stretches of equal numbers."""
     length = len(key)
-    state = np.full((max(len(keys), 1), 3), -1, np.int64)
+    state = np.full((max(count, 1), 3), -1, np.int64)
     runs = np.zeros((len(state), len(job.lasting), 2), np.int64)
     first, kinds = np.empty(length, np.int64), np.empty(length, np.int64)
     last = np.empty(length if any(end.last for end in job.ends) else 0, np.int64)

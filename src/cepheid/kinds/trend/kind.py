@@ -24,6 +24,8 @@ from cepheid.plans.needs import Needs
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
@@ -101,6 +103,18 @@ class TrendKind(TaskKind):
         from cepheid.kinds.trend.live_corrections import CorrectedTrends
 
         return CorrectedTrends.of(work) if work.lateness else LiveTrends.of(work)
+
+    def pane_job(self, work: Work) -> LiveJob[Any]:
+        """Create the job of a bucket that has some panes of a stream."""
+        from cepheid.kinds.trend.live_by_panes import LiveByPanes
+
+        return LiveByPanes.of(work)
+
+    def rows_of_panes(self, work: Work, sent: list[pa.Table]) -> pa.Table:
+        """Compute the rows of closed windows from the matrices of all buckets."""
+        from cepheid.kinds.trend.live_by_panes import rows_of_panes
+
+        return rows_of_panes(work, sent)
 
     def check_corrections(self, plan: TrendPlan) -> None:
         """Refuse a plan whose rows cannot be corrected after they left (E407)."""

@@ -13,14 +13,14 @@ from cepheid.arrays.columns import Columns, notice_types, read_times
 from cepheid.errors import CepheidError
 from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import Arrived, Outcome, is_late, read_bucket, write_bucket
+from cepheid.jobs.kind import TaskKind
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered
+from cepheid.jobs.panes import place_panes
 from cepheid.jobs.tables import table_from_bytes, table_to_bytes
 from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, in_ticks, watermark_after
 from cepheid.jobs.work import Work
-from cepheid.kinds.trend.live_by_panes import LiveByPanes, rows_of_panes
 from cepheid.kinds.trend.match_tasks import number_matches
-from cepheid.kinds.trend.windows.panes import place_panes
 from cepheid.plans.plan import Plan
 from cepheid.spark.batches import BUCKET, REPORT_ROWS, chunks, in_task, partition_id, with_names
 from cepheid.spark.records import BAD as BAD_COLUMN
@@ -225,12 +225,17 @@ def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
     def one(
         bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
     ) -> tuple[bytes, Outcome]:
-        saved, outcome = turn(LiveByPanes.of(work), work, data, arrived, latest)
+        saved, outcome = turn(_in_tasks(work).pane_job(work), work, data, arrived, latest)
         lag = in_microseconds(work, outcome.lag)
         # All of them together have one partition.
         return saved, outcome._replace(partitions=int(bucket == buckets[0]), lag=lag)
 
     return turns_of(one, work)
+
+
+def _in_tasks(work: Work) -> TaskKind:
+    assert isinstance(work.kind, TaskKind), "only such kinds have panes"
+    return work.kind
 
 
 def turns_of(one: Turn, work: Work) -> Turns:
@@ -375,12 +380,13 @@ def _arrived(frames: Iterable[pd.DataFrame]) -> tuple[list[pa.Table], int | None
 
 
 def compose_panes(work: Work) -> Callable[[Batches], Batches]:
-    """Build the task that merges the panes of all buckets in a micro-batch to rows of windows."""
+    """Build the task that merges the panes of all buckets in a micro-batch to rows."""
 
     def run(batches: Batches) -> Batches:
         closed = [table_from_bytes(data.as_py()) for batch in batches for data in batch.column(0)]
         if closed:
-            yield from rows_of_panes(work, closed).combine_chunks().to_batches(REPORT_ROWS)
+            rows = _in_tasks(work).rows_of_panes(work, closed)
+            yield from rows.combine_chunks().to_batches(REPORT_ROWS)
 
     return in_task(run)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
-from cepheid.plans.needs import Needs, Strategy, StrategyChoice
+from cepheid.plans.needs import Needs, Strategy, StrategyChoice, pane_length
 from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
 from cepheid.plans.template import UNLIMITED, Place, Template
 
@@ -234,7 +234,7 @@ def _describe_live(plan: TrendPlan) -> tuple[str, str]:
     if not why:
         reason = "tasks summarise panes of time side by side, and one multiplies what they made "
         reason += "when a window closes; spark.cepheid.buckets is the number of buckets"
-        return f"buckets by panes of {_length(plan, live_pane(plan))}", reason
+        return f"buckets by panes of {pane_length(live_pane(plan), plan.tick_ns)}", reason
     return "one bucket", f"{why}; tasks before it filter and sort"
 
 
@@ -277,11 +277,6 @@ def cut_panes(plan: TrendPlan, most: int) -> int:
     while whole % parts:
         parts -= 1
     return whole // parts
-
-
-def _length(plan: TrendPlan, ticks: int) -> str:
-    nanoseconds = ticks * plan.tick_ns
-    return f"{nanoseconds / 1e6:,g} ms" if nanoseconds >= 1000 else f"{nanoseconds} ns"
 
 
 def judged_by_window(plan: TrendPlan) -> bool:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.events.temporal import FOREVER, LONG_AGO
@@ -51,15 +50,6 @@ class _Panes(Meant):
 
     events: bytes
     matrices: bytes
-
-
-def place_panes(times: NDArray[np.int64], pane: int, buckets: int) -> NDArray[np.int64]:
-    """Compute the bucket of each event's pane.
-
-    Pane numbers are hashed, since events of whole seconds may have only panes of even numbers.
-    """
-    mixed = (times // pane).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return ((mixed >> np.uint64(32)) % np.uint64(buckets)).astype(np.int64)
 
 
 class Closing(NamedTuple):
