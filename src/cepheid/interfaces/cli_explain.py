@@ -34,6 +34,7 @@ from cepheid.interfaces.cli_options import (
 from cepheid.interfaces.commands import Argument, Option
 from cepheid.interfaces.console import say, show
 from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules, run_fitting
+from cepheid.interfaces.rules import Place
 from cepheid.interfaces.standard_input import standard_input
 from cepheid.workloads import Workload
 
@@ -119,9 +120,9 @@ def explain(
             raise
 
 
-def _tell_of_rules(path: Path, events: EventColumns, told: Callable[[Workload], str]) -> None:
+def _tell_of_rules(place: Place, events: EventColumns, told: Callable[[Workload], str]) -> None:
     """Print what a function tells of rules; rules with mistakes are refused alone."""
-    ready = ready_rules(path, events)
+    ready = ready_rules(place, events)
     refusals = Refusals(ready)
     show(run_fitting(ready, told, refusals))
     refusals.finish()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, visible
+from cepheid.interfaces.rule_tables import rule_table
+from cepheid.interfaces.rules import Place
 
 ENGINES = ("local", "spark")
 FORMATS = ("table", "csv", "json", "parquet")
@@ -111,15 +113,18 @@ def named_file(file: str | None) -> str:
     return file
 
 
-def find_rules(rules: Path, file: str | None = None) -> Path:
-    """Refuse a query file beside rules, and rules that do not exist."""
+def find_rules(rules: str, file: str | None = None) -> Place:
+    """Find a table or files of rules; refuse a query file beside them, and those that are not."""
     if file is not None:
         message = "--rules replaces the query file: give only one of them"
         raise WrongUseError(message)
-    if not rules.exists():
-        message = f"could not read {name_of(str(rules))}: no such file or folder"
+    table = rule_table(rules)
+    if table is not None:
+        return table
+    if not Path(rules).exists():
+        message = f"could not read {name_of(rules)}: no such file or folder"
         raise WrongUseError(message)
-    return rules
+    return Path(rules)
 
 
 def read_columns(path: Path | None) -> object:

@@ -30,10 +30,11 @@ TextOption = Annotated[
 ]
 EngineOption = Annotated[str, Option(help="What runs the query: local or spark.")]
 RulesOption = Annotated[
-    Path | None,
+    str | None,
     Option(
         help="Rules: a folder of query files (.cq) and YAML, a YAML file, or a table with the "
-        "columns name and query."
+        "columns name and query: a file, sqlite:FILE#TABLE, postgres://HOST/DB/TABLE, "
+        "jdbc:ADDRESS#TABLE or delta:FOLDER."
     ),
 ]
 

@@ -26,15 +26,16 @@ from cepheid.interfaces.commands import Argument, Option
 from cepheid.interfaces.console import complain, notify, say, working
 from cepheid.interfaces.rule_parameters import Parameters, read_parameters
 from cepheid.interfaces.rule_queries import EventColumns, Ready, Refusals, ready_rules
+from cepheid.interfaces.rules import Place
 from cepheid.interfaces.standard_input import standard_input
 
 if TYPE_CHECKING:
     from cepheid.store.event_store import EventStore
 
 
-def check_rules(path: Path, events: EventColumns, columns: object, inputs: str | None) -> None:
+def check_rules(place: Place, events: EventColumns, columns: object, inputs: str | None) -> None:
     """Check all rules, those that are off, too; with events, also whether their columns fit."""
-    ready = ready_rules(path, events, schema=columns, also_off=True)
+    ready = ready_rules(place, events, schema=columns, also_off=True)
     refusals = Refusals(ready)
     odd: dict[str, None] = {}
     if inputs is not None:
@@ -78,7 +79,7 @@ def _look_at(ready: Ready, inputs: str, refusals: Refusals) -> tuple[Ready, dict
 
 def backtest(
     rules: Annotated[
-        Path, Argument(help="Rules: a folder of .cq and YAML files, a YAML file, or a table.")
+        str, Argument(help="Rules: a folder of .cq and YAML files, a YAML file, or a table.")
     ],
     store: Annotated[Path | None, Option(help="An event store that has the history.")] = None,
     inputs: Annotated[
@@ -138,7 +139,7 @@ def backtest(
         refuse_options("--sweep takes all events, and the values of the query", **others)
         columns = EventColumns(time, type_, time_unit, time_format)
         history = _open(store) if store is not None else (inputs or [""])[0]
-        _sweep(rules, columns, history, (label, labels), (kind, output, chart))
+        _sweep(Path(rules), columns, history, (label, labels), (kind, output, chart))
         return
     given = _read_values(values or [])
     ready = ready_rules(find_rules(rules), EventColumns(time, type_, time_unit, time_format), given)

@@ -9,6 +9,7 @@ from cepheid.errors import CepheidError, visible
 from cepheid.interfaces.cli_input import WrongUseError, compile_text, is_sql
 from cepheid.interfaces.console import complain, say
 from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules, run_fitting
+from cepheid.interfaces.rules import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +58,7 @@ def check_sql(text: str, name: str) -> None:
     say(f"{name}: ok")
 
 
-def run_rules_over(rules: Path, inputs: list[str], asked: Asked) -> None:
+def run_rules_over(rules: Place, inputs: list[str], asked: Asked) -> None:
     """Run all rules of a folder or a file over files; rules with mistakes are refused alone."""
     ready = ready_rules(rules, asked.columns)
     refusals = Refusals(ready)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from cepheid.interfaces.cli_options import (
 from cepheid.interfaces.commands import Option
 from cepheid.interfaces.console import complain
 from cepheid.interfaces.rule_queries import EventColumns, Ready, Refusals, ready_rules
+from cepheid.interfaces.rule_tables import RuleTable, opened
 from cepheid.interfaces.rules import stamp_of
 
 
@@ -150,56 +152,59 @@ def stream(
     time_format: FormatOption = None,
 ) -> None:
     """Run a query, or all rules of a folder, over a live stream; both go on from a checkpoint."""
-    # Spark takes a second to load, and mistakes in a query do not need it.
+    with ExitStack() as stack:
+        # Spark takes a second to load, and mistakes in a query do not need it.
 
-    def read_ready() -> Ready:
-        assert rules is not None, "a folder of rules is given"
-        events = EventColumns(time, type_, time_unit, time_format)
-        return ready_rules(find_rules(rules, file), events)
+        def read_ready() -> Ready:
+            assert place is not None, "rules are given"
+            return ready_rules(place, EventColumns(time, type_, time_unit, time_format))
 
-    if rules is not None:
-        refuse_options("--rules takes the place of a query", query=text)
-    first = read_ready() if rules is not None else None
-    if first is not None and not first.queries:
-        Refusals(first)
-    written, name = given_text(file, text) if first is None else ("", "")
-    compiled = (
-        compile_text(written, name, time, type_, None, time_unit, time_format)
-        if first is None
-        else None
-    )
-    from cepheid.spark.installed import check_installed
+        if rules is not None:
+            refuse_options("--rules takes the place of a query", query=text)
+        place = find_rules(rules, file) if rules is not None else None
+        stack.enter_context(opened(place, master, packages))
+        first = read_ready() if place is not None else None
+        if first is not None and not first.queries:
+            Refusals(first)
+        written, name = given_text(file, text) if first is None else ("", "")
+        compiled = (
+            compile_text(written, name, time, type_, None, time_unit, time_format)
+            if first is None
+            else None
+        )
+        from cepheid.spark.installed import check_installed
 
-    check_installed("pyspark", "pandas")
-    from cepheid.interfaces.run_command import named_inputs
-    from cepheid.interfaces.stream_command import stream_query, wrong_use
-    from cepheid.interfaces.stream_options import Options
-    from cepheid.interfaces.stream_rules import Source, stream_rules
+        check_installed("pyspark", "pandas")
+        from cepheid.interfaces.run_command import named_inputs
+        from cepheid.interfaces.stream_command import stream_query, wrong_use
+        from cepheid.interfaces.stream_options import Options
+        from cepheid.interfaces.stream_rules import Source, stream_rules
 
-    source = named_inputs(compiled, sources) if compiled is not None else sources[0]
-    if isinstance(source, str) and len(sources) > 1:
-        wrong = "--source may be given only once, except for a JOIN of two streams"
-        raise WrongUseError(wrong)
-    planned = compiled if first is None else first.workload
-    assert planned is not None, "one of them is given"
-    options = Options(
-        source, sink, checkpoint, watermark, format_, every, once=once, files=files, master=master,
-        restart_from=restart_from, backfill=backfill,
-        columns=columns, packages=packages, times=planned.times, values=values, schema=schema,
-        registry=registry, late=late, bad=bad, max_ahead=max_ahead, idle=idle,
-        lateness=allowed_lateness, message=message, start=start, rows=rows, keep=keep,
-        on_loss=on_loss,
-        kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
-        buckets=buckets, keys=tuple(keys or ()),
-    )  # fmt: skip
-    if wrong := wrong_use(compiled, options):
-        raise WrongUseError(wrong)
-    if rules is not None:
-        stream_rules(Source(read_ready, lambda: stamp_of(rules)), options, complain)
-        return
-    assert compiled is not None
-    try:
-        stream_query(compiled, options)
-    except CepheidError as error:
-        error.file = name
-        raise
+        source = named_inputs(compiled, sources) if compiled is not None else sources[0]
+        if isinstance(source, str) and len(sources) > 1:
+            wrong = "--source may be given only once, except for a JOIN of two streams"
+            raise WrongUseError(wrong)
+        planned = compiled if first is None else first.workload
+        assert planned is not None, "one of them is given"
+        options = Options(
+            source, sink, checkpoint, watermark, format_, every, once=once, files=files,
+            master=master, restart_from=restart_from, backfill=backfill,
+            columns=columns, packages=packages, times=planned.times, values=values, schema=schema,
+            registry=registry, late=late, bad=bad, max_ahead=max_ahead, idle=idle,
+            lateness=allowed_lateness, message=message, start=start, rows=rows, keep=keep,
+            on_loss=on_loss,
+            kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
+            buckets=buckets, keys=tuple(keys or ()),
+        )  # fmt: skip
+        if wrong := wrong_use(compiled, options):
+            raise WrongUseError(wrong)
+        if place is not None:
+            look_s = place.look_s if isinstance(place, RuleTable) else 0.0
+            stream_rules(Source(read_ready, lambda: stamp_of(place), look_s), options, complain)
+            return
+        assert compiled is not None
+        try:
+            stream_query(compiled, options)
+        except CepheidError as error:
+            error.file = name
+            raise

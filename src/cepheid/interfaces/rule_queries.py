@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from cepheid.api import CompiledQuery
@@ -12,7 +11,7 @@ from cepheid.errors import CepheidError, DataError, Diagnostic, QueryError, sugg
 from cepheid.interfaces.console import complain
 from cepheid.interfaces.rule import Rule
 from cepheid.interfaces.rule_parameters import Parameters, Variant, holes_in, variants_of
-from cepheid.interfaces.rules import read_rules
+from cepheid.interfaces.rules import Place, read_rules, shown
 from cepheid.workloads import Workload, workload
 
 Done = TypeVar("Done")
@@ -63,7 +62,7 @@ class Ready(NamedTuple):
 
 
 def ready_rules(
-    path: Path,
+    place: Place,
     events: EventColumns,
     given: Parameters = (),
     *,
@@ -74,8 +73,8 @@ def ready_rules(
 
     Parameters
     ----------
-    path
-        A folder or a file of rules; see :func:`read_rules`.
+    place
+        A folder, a file or a table of rules; see :func:`read_rules`.
     events
         The columns of events.
     given
@@ -90,7 +89,7 @@ def ready_rules(
     DataError
         As :func:`read_rules`; E532 if all rules are off, E534 if no rule has a given parameter.
     """
-    read = read_rules(path)
+    read = read_rules(place)
     _check_given(given, read.rules)
     refused, queries = list(read.refused), {}
     off = tuple(rule.name for rule in read.rules.values() if not rule.enabled)
@@ -103,7 +102,7 @@ def ready_rules(
             error.file = rule.name
             refused.append(error)
     if not queries and not refused:
-        message = f"all rules of `{path}` are off"
+        message = f"all rules of {shown(place)} are off"
         helps = ("write `enabled: true`, or leave the field out",)
         raise DataError([Diagnostic("E532", message, helps=helps)])
     return Ready(queries, tuple(refused), off)

@@ -1,4 +1,4 @@
-"""Read rules from a folder of query files and YAML, from a YAML file, or from a table.
+"""Read rules from a folder of query files and YAML, from a YAML file, a table or a database.
 
 A rule that cannot be read is refused alone: its mistakes are returned beside the other rules.
 """
@@ -6,12 +6,13 @@ A rule that cannot be read is refused alone: its mistakes are returned beside th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cepheid.errors import CepheidError, DataError, Diagnostic
 from cepheid.interfaces.rule import FIELDS, Rule, rule_of
+from cepheid.interfaces.rule_tables import RuleTable
 
 NAME, TEXT = "name", "query"
 """The columns that every table of rules has."""
@@ -19,6 +20,10 @@ NAME, TEXT = "name", "query"
 YAML = (".yaml", ".yml")
 _HEADER = re.compile(r"\s*(?:--|//|#)\s*@(\w+)\s*:\s*(.*?)\s*")
 _COMMENT = re.compile(r"\s*(?:(?:--|//|#).*)?")
+
+
+Place = Path | RuleTable
+"""Where rules are: files, or a table of a database."""
 
 
 class Written(NamedTuple):
@@ -36,25 +41,26 @@ class RulesRead(NamedTuple):
     refused: tuple[CepheidError, ...] = ()
 
 
-def read_rules(path: Path) -> RulesRead:
+def read_rules(place: Place) -> RulesRead:
     """Read rules; those that are at fault are refused alone.
 
     Parameters
     ----------
-    path
+    place
         A folder, whose ``.cq`` files are rules with the names of the files (those in folders below
         it with their path) and whose YAML files hold rules; a YAML file; or a Parquet, Arrow, CSV
-        or JSON lines file with the columns ``name``, ``query`` and those of other fields.
+        or JSON lines file, or a table, with the columns ``name``, ``query`` and those of other
+        fields.
 
     Raises
     ------
     DataError
         E501 if a table cannot be read, E532 if there are no rules, or a table lacks a column, E536
-        if PyYAML is not installed.
+        if PyYAML is not installed, E537 if a database cannot be read.
     """
     rules: dict[str, Rule] = {}
     refused: list[CepheidError] = []
-    for written in _written(path):
+    for written in _written(place):
         try:
             if isinstance(written, CepheidError):
                 raise written
@@ -68,15 +74,22 @@ def read_rules(path: Path) -> RulesRead:
             continue
         rules[rule.name] = rule
     if not rules and not refused:
-        message = f"`{path}` has no rules"
+        message = f"{shown(place)} has no rules"
         helps = ("write each rule to a file that ends in .cq, or several to one in .yaml",)
         raise DataError([Diagnostic("E532", message, helps=helps)])
     return RulesRead(rules, tuple(refused))
 
 
-def stamp_of(path: Path) -> tuple[object, ...]:
-    """Collect what changes with the files of rules, so that they are read again only then."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+def shown(place: Place) -> str:
+    """Name a place in messages."""
+    return str(place) if isinstance(place, RuleTable) else f"`{place}`"
+
+
+def stamp_of(place: Place) -> object:
+    """Collect what changes with the rules of a place, so that they are read again only then."""
+    if isinstance(place, RuleTable):
+        return place.stamp()
+    files = sorted(place.rglob("*")) if place.is_dir() else [place]
     found: list[tuple[object, ...]] = []
     for file in files:
         try:
@@ -88,13 +101,15 @@ def stamp_of(path: Path) -> tuple[object, ...]:
     return tuple(found)
 
 
-def _written(path: Path) -> Iterator[Written | CepheidError]:
-    if path.is_dir():
-        yield from _in_folder(path)
-    elif path.suffix.lower() in YAML:
-        yield from _in_yaml(path, path.stem)
+def _written(place: Place) -> Iterator[Written | CepheidError]:
+    if isinstance(place, RuleTable):
+        yield from _in_database(place)
+    elif place.is_dir():
+        yield from _in_folder(place)
+    elif place.suffix.lower() in YAML:
+        yield from _in_yaml(place, place.stem)
     else:
-        yield from _in_table(path)
+        yield from _in_table(place)
 
 
 def _in_folder(path: Path) -> Iterator[Written | CepheidError]:
@@ -166,11 +181,31 @@ def _in_table(path: Path) -> Iterator[Written]:
     from cepheid.events.files import find_files, read_all
 
     for table in read_all(find_files(str(path))):
-        missing = [name for name in (NAME, TEXT) if name not in table.column_names]
-        if missing:
-            message = f"`{path}` has no column `{missing[0]}`"
-            helps = (f"a table of rules has the columns `{NAME}` and `{TEXT}`",)
-            raise DataError([Diagnostic("E532", message, helps=helps)])
-        known = [name for name in table.column_names if name in FIELDS]
+        known = _known_columns(table.column_names, path)
         for fields in table.select(known).to_pylist():
             yield Written(fields, "", str(path))
+
+
+def _in_database(place: RuleTable) -> Iterator[Written]:
+    names, rows = place.read()
+    known = set(_known_columns(names, place))
+    # Tables have no order, and of two rules with one name the same should be refused each time.
+    for row in sorted(rows, key=repr):
+        fields = {name: v for name, v in zip(names, row, strict=True) if name in known}
+        yield Written(fields, "", str(place).replace("`", ""))
+
+
+def _known_columns(names: Sequence[str], place: Place) -> list[str]:
+    """Choose the columns of a table that are fields of rules.
+
+    Raises
+    ------
+    DataError
+        E532 if a rule would have no name or no query.
+    """
+    for name in (NAME, TEXT):
+        if name not in names:
+            message = f"{shown(place)} has no column `{name}`"
+            helps = (f"a table of rules has the columns `{NAME}` and `{TEXT}`",)
+            raise DataError([Diagnostic("E532", message, helps=helps)])
+    return [name for name in names if name in FIELDS]

@@ -1,11 +1,12 @@
 """``cepheid stream --rules``: run rules over a live stream; they change while it runs.
 
-The folder is checked every second. What has changed is appended to the rules log of the
+Their place is checked every second. What has changed is appended to the rules log of the
 checkpoint, which the running query reads as its second source.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,10 +53,11 @@ Fit = Callable[[RuleQuery], Fitted]
 
 
 class Source(NamedTuple):
-    """Where rules come from: how they are read, and what changes with them."""
+    """Where rules come from: how they are read, what changes with them, how often one looks."""
 
     read: Callable[[], Ready]
     stamp: Callable[[], object]
+    look_s: float = 0.0
 
 
 class Rulebook:
@@ -73,6 +75,7 @@ class Rulebook:
         self._source, self._complain = source, complain
         self._said: set[str] = set()
         self._known: dict[tuple[Rule, str], Fitted | CepheidError] = {}
+        self._looked = time.monotonic()
         self._stamp = source.stamp()
         self._ready = source.read()
         self.rules: dict[str, Fitted] = {}
@@ -113,12 +116,15 @@ class Rulebook:
         return self.rules
 
     def changed(self, fit: Fit) -> bool:
-        """Read the rules again, if their files have changed; return whether some did."""
-        stamp = self._source.stamp()
-        if stamp == self._stamp:
+        """Read the rules again, if their place has changed; return whether some did."""
+        now = time.monotonic()
+        if now - self._looked < self._source.look_s:
             return False
-        before = self.rules
+        self._looked, before = now, self.rules
         try:
+            stamp = self._source.stamp()
+            if stamp == self._stamp:
+                return False
             ready = self._source.read()
         except (CepheidError, OSError, ValueError) as error:
             self._say({f"{error}\nthe rules before go on"})
