@@ -62,6 +62,18 @@ def evaluate_expression(expression: tree.Expression, lookup: Lookup) -> Value:
         case tree.Like(operand=operand, pattern=pattern, negated=negated):
             alike = like(value_of(operand), value_of(pattern))
             return negate(alike) if negated else alike
+        case tree.Case(conditions=conditions, results=results, default=default):
+            for condition, result in zip(conditions, results, strict=True):
+                if value_of(condition) is True:
+                    return as_number(value_of(result))
+            return as_number(value_of(default))
+        case tree.Cast(operand=operand, type_name=name, lenient=lenient):
+            try:
+                return cast_value(as_number(value_of(operand)), name)
+            except CastError:
+                if lenient:
+                    return None
+                raise
     message = f"{type(expression).__name__} has no value: it is not an expression of one match"
     raise ValueError(message)
 
@@ -213,6 +225,63 @@ def like(text: Value, pattern: Value) -> Value:
     wild = {"%": ".*", "_": "."}
     regex = "".join(wild.get(part) or re.escape(part[-1]) for part in parts)
     return re.fullmatch(regex, str(text), flags=re.DOTALL) is not None
+
+
+# ---------------------------------------------------------------------------------------
+# CAST (§4.12)
+
+
+class CastError(Exception):
+    """A value has no counterpart of the type (E573)."""
+
+
+_DAY_US = 24 * 60 * 60 * 1_000_000
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64, "LONG": 64}
+_TRUTHS = dict.fromkeys(("true", "t", "yes", "y", "1"), True)
+_TRUTHS |= dict.fromkeys(("false", "f", "no", "n", "0"), False)
+
+
+def cast_value(value: float | str | None, name: str) -> Value:
+    """Convert a value to a type.
+
+    Raises
+    ------
+    CastError
+        If there is none.
+    """
+    if value is None:
+        return None
+    text = value.strip(" \t\n\r\f\v") if isinstance(value, str) else None
+    if name in ("STRING", "VARCHAR"):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    if name == "DATE":
+        assert isinstance(value, int), "times are microseconds"
+        return value // _DAY_US * _DAY_US
+    if name == "TIMESTAMP":
+        return value
+    if name == "BOOLEAN":
+        if text is None:
+            return value != 0
+        if text.lower() not in _TRUTHS:
+            raise CastError(value)
+        return _TRUTHS[text.lower()]
+    if name == "DOUBLE":
+        number = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
+        if text is not None and not re.fullmatch(rf"[+-]?({number}|inf|infinity|nan)", text, re.I):
+            raise CastError(value)
+        return _double(value) if text is None else float(text)  # type: ignore[arg-type]  # no text
+    bits = _BITS[name]
+    if text is not None:
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise CastError(value)
+        whole = int(text)
+    else:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise CastError(value)
+        whole = int(value)
+    if not -(2 ** (bits - 1)) <= whole < 2 ** (bits - 1):
+        raise CastError(value)
+    return whole
 
 
 # ---------------------------------------------------------------------------------------
