@@ -97,6 +97,7 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
             "E570",
             "E571",
             "E572",
+            "E573",
             "E580",
             "E581",
             "E582",

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from cepheid.language import tree
 from cepheid.language.parser import parse
-from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression
+from cepheid.testing.oracle_expressions import CastError, Leaf, Value, evaluate_expression
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 NAN, INF = math.nan, math.inf
@@ -29,6 +29,7 @@ TYPES: dict[str, pa.DataType] = {
     "whole": pa.int64(),
     "double": pa.float64(),
     "text": pa.string(),
+    "number text": pa.string(),
     "truth": pa.bool_(),
     "time": pa.timestamp("us", "UTC"),
     "date": pa.date32(),
@@ -44,6 +45,11 @@ VALUES: dict[str, tuple[Any, ...]] = {
         *(1e300, -1e300, 5e-324, 2.0**63, -(2.0**63), 0.1),
     ),
     "text": (None, "", "a", "A", "ab", " a ", "%", "_", "é", "ß", "𝄞b", "a\nb"),
+    "number text": (
+        *(None, "", "1", " -7\t", "+07", "1.5", ".5", "1.", "1e3", "-2E-2", "1e400", "a", "1 2"),
+        *("9223372036854775807", "-9223372036854775808", "9223372036854775808", "0" * 40 + "3"),
+        *("3000000000", "-129", "NaN", "-Infinity", "inf", "true", " F ", "yEs", "n", "0", "é"),
+    ),
     "truth": (None, True, False),
     "time": (
         *(None, dt.datetime(1970, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)),
@@ -56,7 +62,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "id": (None, Decimal(0), Decimal(2**53), Decimal(2**53 + 1), Decimal(-7)),
 }
 
-CODES = ("E504", "E570")
+CODES = ("E504", "E570", "E573")
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 NUMBERS = ("whole", "double")
 DECIMALS = ("price", "fine", "long", "id")
@@ -109,6 +115,36 @@ def _cases() -> Iterator[Case]:
             yield from (Case(f"a {o} b", a, b) for o in COMPARISONS)
         yield Case("COALESCE(a, 1)", a)
     yield from _texts()
+    yield from _chosen()
+    yield from _converted()
+
+
+def _chosen() -> Iterator[Case]:
+    for a in (*NUMBERS, "price"):
+        for b in NUMBERS:
+            yield Case("CASE WHEN a > b THEN a WHEN b > 0 THEN b END", a, b)
+            yield Case("CASE a WHEN b THEN 1 WHEN NULL THEN 2 ELSE 0.5 END", a, b)
+        yield Case("CASE WHEN a > 1 THEN 'high' WHEN a IS NULL THEN 'none' ELSE 'low' END", a)
+        yield Case("1 + CASE WHEN a > 1 THEN 1 ELSE 2 END", a)
+    yield Case("CASE a WHEN 'a' THEN b WHEN b THEN 'same' ELSE UPPER(a) END", "text", "text")
+    yield Case("CASE WHEN a THEN b ELSE NOT b END", "truth", "truth")
+    yield Case("CASE WHEN a IS NULL THEN NULL ELSE NULL END IS NULL", "truth")
+    for a, b in (("time", "time"), ("time", "date"), ("date", "date")):
+        yield Case("CASE WHEN a < b THEN a WHEN a > b THEN b END", a, b)
+        yield Case("CASE WHEN a < b THEN a END IS NOT NULL", a, b)
+
+
+def _converted() -> Iterator[Case]:
+    wholes = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+    for a in (*NUMBERS, "truth", "number text"):
+        for cast in ("CAST", "TRY_CAST"):
+            yield from (Case(f"{cast}(a AS {t})", a) for t in (*wholes, "BOOLEAN", "DOUBLE"))
+        yield Case("TRY_CAST(a AS INT) + 1 > 0", a)
+    yield from (Case(f"CAST(a AS {t})", "price") for t in ("DOUBLE", "BIGINT", "BOOLEAN"))
+    yield from (Case("CAST(a AS STRING)", a) for a in ("whole", "truth", "text"))
+    yield from (Case("CAST(a AS DATE)", a) for a in ("time", "date"))
+    yield from (Case("CAST(a AS TIMESTAMP)", a) for a in ("time", "date"))
+    yield Case("CAST(a AS DATE) = b", "time", "date")
 
 
 def _texts() -> Iterator[Case]:
@@ -192,6 +228,8 @@ def _judged(expression: tree.Expression, row: tuple[Any, ...]) -> Any:
                 found = evaluate_expression(part, lookup)
                 if type(found) is int and not INT64_MIN <= found <= INT64_MAX:
                     return "E504"
+    except CastError:
+        return "E573"
     except OverflowError:
         return "E504"
     except ValueError:

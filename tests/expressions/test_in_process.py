@@ -26,6 +26,7 @@ from tests.expressions.cases import (
 )
 
 import cepheid
+from cepheid.expressions.cast_types import TARGETS
 from cepheid.expressions.functions import LANGUAGE_FUNCTIONS as FUNCTIONS
 from cepheid.kinds.row_pattern import find
 from cepheid.kinds.row_pattern import tree as sql
@@ -160,5 +161,10 @@ def test_stores(kind: str, tmp_path: Path) -> None:
 def test_every_function_and_operator_has_a_case() -> None:
     texts = " ".join(case.text for case in CASES)
     assert [name for name in FUNCTIONS if f"{name}(" not in texts] == []
-    for word in ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL", "IS NOT NULL"):
+    for word in ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL", "IS NOT NULL", "CASE"):
         assert f" {word} " in f" {texts} "
+    assert [name for name in TARGETS if f"CAST(a AS {name})" not in texts] == _SPELLINGS
+
+
+_SPELLINGS = ["INTEGER", "LONG", "VARCHAR"]
+"""Other names of INT, BIGINT and STRING."""

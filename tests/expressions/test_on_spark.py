@@ -123,6 +123,8 @@ def agrees(case: Case, row: Row) -> bool:
     numbers = [value for value in row if isinstance(value, int | float)]
     # Beside doubles, whole numbers are doubles for Spark, and by value for us.
     large = any(abs(value) >= 2**53 for value in numbers)
+    if case.text.endswith("AS BIGINT)") and 2.0**63 in row:
+        return False  # Spark makes 2^63 - 1 of it.
     if case.text.startswith("SUBSTRING"):
         return all(abs(value) < 2**31 for value in numbers)
     mixed = set(case.kinds) == {"whole", "double"} or "9007199254740992" in case.text

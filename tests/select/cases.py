@@ -50,6 +50,8 @@ CONDITIONS = (
     "d = x OR d IN (0.1, 2.5)",
     "d * 2 > 3 OR POWER(y, x) > 1",
     "123456789012345678.1 < d",
+    "CASE WHEN x > 1 THEN y ELSE g END > 1 OR CASE k WHEN 'p' THEN TRUE END",
+    "CAST(x AS STRING) = '1' OR TRY_CAST(k AS INT) IS NULL AND TRY_CAST(y AS INT) > 0",
 )
 AGGREGATES = (
     "COUNT(*)",
@@ -66,8 +68,17 @@ AGGREGATES = (
     "MIN(d)",
     "MAX(d)",
     "SUM(d)",
+    "SUM(CASE WHEN k = 'p' THEN x ELSE 0 END) AS chosen",
+    "MAX(CAST(x AS DOUBLE)) AS cast",
 )
-ITEMS = ("*", "k, x", "x * 2 AS twice, k", "ts, y, x + g AS sum", "d + 1 AS e, d > y AS f, -y AS h")
+ITEMS = (
+    "*",
+    "k, x",
+    "x * 2 AS twice, k",
+    "ts, y, x + g AS sum",
+    "d + 1 AS e, d > y AS f, -y AS h",
+    "CASE WHEN x > 1 THEN 'more' WHEN k = 'p' THEN k END AS c, TRY_CAST(y AS BIGINT) AS i",
+)
 PAIRS = (
     "a.k = b.k",
     "a.x < b.x",

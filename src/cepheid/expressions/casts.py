@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
-
-import numpy as np
 
 from cepheid.events.schema import ValueKind
 from cepheid.expressions import tree
 from cepheid.expressions.arrow import Value, pa, pc, read_value, value_of
-from cepheid.expressions.number_functions import whole_of
+from cepheid.expressions.cast_types import TARGETS, is_convertible
+from cepheid.expressions.conversions import convert
 from cepheid.expressions.vectors import MisfitError, Vector
 
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "LONG"})
+_COMPUTED = _WHOLE | {"BOOLEAN", "DOUBLE"}
+"""The types to which SQL converts as the language does."""
 _TYPES = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),
@@ -33,16 +35,27 @@ _TYPES = {
 }
 
 
-def cast(vector: Vector, node: tree.Cast) -> Vector:
-    """Return ``CAST(x AS type)``.
+def cast(vector: Vector, node: tree.Cast, *, sql: bool) -> Vector:
+    """Return ``CAST(x AS type)``; SQL has more types than the language, and converts more.
 
     Raises
     ------
     MisfitError
         If there is no such type.
     """
-    if vector.kind is ValueKind.DOUBLE and node.type_name in _WHOLE and not node.lenient:
-        vector = whole_of(vector._replace(data=np.trunc(vector.numbers)))
+    target = TARGETS.get(node.type_name)
+    # SQL keeps the digits of decimals, and makes texts and times of what the language does not.
+    plain = not sql or (vector.kind is not ValueKind.DECIMAL and node.type_name in _COMPUTED)
+    if plain and not node.parameters and target is not None:
+        if not is_convertible(vector.kind, target):
+            message = f"a cast of {vector.kind.value} to {node.type_name}"
+            raise MisfitError(message)
+        found = convert(vector, target, lenient=node.lenient)
+        kept = _TYPES[node.type_name] if sql and target.bits < 64 else None
+        return found._replace(type=kept)
+    if not sql:
+        message = f"a cast to {node.type_name}, which the language does not have"
+        raise MisfitError(message)
     return read_value(_cast(value_of(vector), node))
 
 
@@ -58,8 +71,10 @@ def _cast(value: Value, node: tree.Cast) -> Value:
     else:
         message = f"a cast to {node.type_name}, which is no known type"
         raise MisfitError(message)
-    if pa.types.is_floating(value.type) and pa.types.is_integer(target):
-        value = pc.trunc(value)
+    if pa.types.is_decimal(value.type):
+        if pa.types.is_boolean(target):
+            return pc.not_equal(value, pa.scalar(Decimal(0), value.type))
+        value = pc.trunc(value) if pa.types.is_integer(target) else value
     if pa.types.is_integer(value.type) and pa.types.is_timestamp(target):
         value = value.cast(pa.timestamp("s"))
     if node.lenient:

@@ -22,6 +22,7 @@ from cepheid.events.schema import TEMPORAL, ValueKind
 from cepheid.expressions import tree
 from cepheid.expressions.array_functions import ARRAY_FUNCTIONS
 from cepheid.expressions.casts import as_text, cast, moment
+from cepheid.expressions.conversions import ConversionError
 from cepheid.expressions.format import as_written
 from cepheid.expressions.functions import FUNCTIONS
 from cepheid.expressions.logic import CHOICES, choose, combined, in_list, is_true, negated
@@ -79,6 +80,10 @@ def _explain(expression: tree.Expression, error: Exception) -> Exception:
         message = f"a whole number overflowed 64 bits in `{as_written(expression)}`"
         helps = ("make one operand a double: `1.0 * S.volume`",)
         return DataError([Diagnostic("E504", message, helps=helps)])
+    if isinstance(error, ConversionError):
+        message = f"{error}, in `{as_written(expression)}`"
+        helps = ("write `TRY_CAST`, which gives NULL there",)
+        return DataError([Diagnostic("E573", message, helps=helps)])
     if isinstance(error, MisfitError):
         # The binder could not see it, because it had no schema.
         return DataError([Diagnostic("E507", f"`{as_written(expression)}` is {error}")])
@@ -173,7 +178,7 @@ def _value_of(expression: tree.Expression, at: Context) -> Vector:
                 chosen = choose(holds, value_in(result, at), chosen)
             return chosen
         case tree.Cast(operand=operand):
-            return cast(value_in(operand, at), expression)
+            return cast(value_in(operand, at), expression, sql=at.sql)
         case tree.Moment(kind=kind, text=text):
             return moment(kind, text)
         case tree.Array(items=items):

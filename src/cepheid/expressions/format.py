@@ -64,6 +64,9 @@ KEYWORDS = frozenset(
 )
 """The words of the language; a name that is one of them stands between backquotes."""
 
+INNER_KEYWORDS = frozenset(["CASE", "WHEN", "THEN", "ELSE", "END", "CAST"])
+"""Words that are keywords only where no name can stand, so that names may be called so."""
+
 _PLAIN_NAME = re.compile(r"(?!\d)\w+")
 
 # How tightly an expression binds; an operand that binds less needs parentheses.
@@ -178,6 +181,12 @@ def _format_primary(expression: tree.Expression) -> str:
             return f"{function.value}({format_name(text)}{path})"
         case tree.Call(function=function, arguments=arguments):
             return f"{format_name(function)}({', '.join(format_expression(a) for a in arguments)})"
+        case tree.Case():
+            return _format_case(expression)
+        case tree.Cast(operand=operand, type_name=name, lenient=lenient):
+            inner = ", ".join(map(str, expression.parameters))
+            kind = f"{name}({inner})" if inner else name
+            return f"{'TRY_' if lenient else ''}CAST({format_expression(operand)} AS {kind})"
         case tree.Equivalence(items=items):
             return f"[{', '.join(_format_item(item) for item in items)}]"
         case tree.Sweep():
@@ -185,6 +194,17 @@ def _format_primary(expression: tree.Expression) -> str:
         case _:
             message = f"{type(expression).__name__} is no primary expression"
             raise AssertionError(message)
+
+
+def _format_case(case: tree.Case) -> str:
+    whens = [
+        f"WHEN {format_expression(condition)} THEN {format_expression(result)}"
+        for condition, result in zip(case.conditions, case.results, strict=True)
+    ]
+    default = case.default
+    if not isinstance(default, tree.Literal) or default.value is not None:
+        whens.append(f"ELSE {format_expression(default)}")
+    return f"CASE {' '.join(whens)} END"
 
 
 def _format_sweep(sweep: tree.Sweep) -> str:

@@ -20,8 +20,10 @@ from cepheid.events.comparisons import COMPARE, MIRRORED
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
 from cepheid.expressions import spark_numbers as numbers
 from cepheid.expressions import tree
+from cepheid.expressions.cast_types import TARGETS
 from cepheid.expressions.format import as_written
 from cepheid.expressions.functions import FUNCTIONS
+from cepheid.expressions.spark_casts import converted
 from cepheid.expressions.value_types import Typing
 
 if TYPE_CHECKING:
@@ -83,7 +85,43 @@ class Expressions:
                 return reduce(
                     (lambda a, b: a & b) if operator == "AND" else lambda a, b: a | b, parts
                 )
+            case tree.Case(conditions=conditions, results=results, default=default):
+                return self._case(conditions, (*results, default))
+            case tree.Cast():
+                return self._cast(expression)
         return self._test(expression)
+
+    def _case(
+        self, conditions: tuple[tree.Expression, ...], values: tuple[tree.Expression, ...]
+    ) -> Column:
+        *results, otherwise = self._of_one_type(values)
+        first, *rest = zip(map(self._truth, conditions), results, strict=True)
+        chosen = sf.when(*first)
+        for condition, result in rest:
+            chosen = chosen.when(condition, result)
+        return chosen.otherwise(otherwise)
+
+    def _of_one_type(self, values: tuple[tree.Expression, ...]) -> list[Column]:
+        """Return values among which one is chosen."""
+        given = [value for value in values if self._kind(value) is not ValueKind.UNKNOWN]
+        if len({self._type_of(value) for value in given}) > 1 and all(map(self._is_time, given)):
+            # Spark would make one of the other in the zone of the session.
+            return [self._instant(v) if v in given else self.column(v) for v in values]
+        return [self.column(value) for value in values]
+
+    def _cast(self, cast: tree.Cast) -> Column:
+        operand, target = cast.operand, TARGETS[cast.type_name]
+        if target.kind in TEMPORAL:
+            return self._instant(operand).cast(
+                "date" if target.kind is ValueKind.DATE else "timestamp_ntz"
+            )
+        found, fine = converted(self.column(operand), self._kind(operand), target)
+        if fine is None:
+            return found
+        message = f"a value cannot be converted, in `{as_written(cast)}`"
+        wrong = numbers.refused("E573", message, "write `TRY_CAST`, which gives NULL there")
+        known = self.column(operand).isNotNull()
+        return sf.when(fine, found) if cast.lenient else sf.when(fine, found).when(known, wrong)
 
     def _truth(self, expression: tree.Expression) -> Column:
         return self.column(expression).cast("boolean")
@@ -229,12 +267,7 @@ class Expressions:
         self, call: tree.Expression, function: str, arguments: tuple[tree.Expression, ...]
     ) -> Column:
         values = arguments[FUNCTIONS[function].conditional :]
-        columns = [self.column(argument) for argument in values]
-        if len({self._type_of(argument) for argument in values}) > 1 and all(
-            map(self._is_time, values)
-        ):
-            # Spark would make one of the other in the zone of the session.
-            columns = [self._instant(argument) for argument in values]
+        columns = self._of_one_type(values)
         whole = self.is_whole(arguments[0])
         match function:
             case "MOD":
@@ -271,8 +304,15 @@ class Expressions:
         """Return the type of a time in Spark's words."""
         if isinstance(expression, tree.Attribute):
             return self._lookup(expression).type_name
-        if isinstance(expression, tree.Call):
-            values = expression.arguments[FUNCTIONS[expression.function].conditional :]
+        if isinstance(expression, tree.Cast):
+            return "date" if expression.type_name == "DATE" else "timestamp_ntz"
+        if isinstance(expression, tree.Call | tree.Case):
+            values: tuple[tree.Expression, ...]
+            if isinstance(expression, tree.Case):
+                every = (*expression.results, expression.default)
+                values = tuple(v for v in every if self._kind(v) is not ValueKind.UNKNOWN)
+            else:
+                values = expression.arguments[FUNCTIONS[expression.function].conditional :]
             types = {self._type_of(value) for value in values}
             return types.pop() if len(types) == 1 else "timestamp_ntz"
         return "timestamp_ntz"

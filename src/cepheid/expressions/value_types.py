@@ -15,6 +15,7 @@ from typing import Protocol
 from cepheid.errors import Span
 from cepheid.events.schema import NUMERIC, TEMPORAL, ValueKind
 from cepheid.expressions import tree
+from cepheid.expressions.cast_types import TARGETS, is_convertible
 from cepheid.expressions.format import format_expression
 from cepheid.expressions.functions import LANGUAGE_FUNCTIONS, Function, nearest_function
 
@@ -42,6 +43,8 @@ _UNKNOWN = ValueKind.UNKNOWN
 _NUMBER = NUMERIC | {_UNKNOWN}
 _TEXT = frozenset({_T, _UNKNOWN})
 _WHOLE = frozenset({_I, _UNKNOWN})
+_OTHER_TYPES = frozenset({"TINYINT", "SMALLINT", "INTEGER", "LONG", "VARCHAR"})
+"""Types that a help does not list beside the usual ones."""
 _NOT_COMPUTED = frozenset({_T, _B, ValueKind.OTHER})
 
 
@@ -115,8 +118,35 @@ class Typing:
                 self._needs(operand, _TEXT, "text before LIKE")
                 self._needs(pattern, _TEXT, "text after LIKE")
                 return _B
+            case tree.Case():
+                return self._case(expression)
+            case tree.Cast():
+                return self._cast(expression)
         message = f"{type(expression).__name__} is no expression of the language"
         raise AssertionError(message)
+
+    def _case(self, case: tree.Case) -> ValueKind:
+        self._all_boolean(case.conditions)
+        values = (*case.results, case.default)
+        if not self._is_one_family("CASE", values, case):
+            return _UNKNOWN
+        return widest_kind([self.infer(value) for value in values if not _is_null(value)])
+
+    def _cast(self, cast: tree.Cast) -> ValueKind:
+        kind, target = self.infer(cast.operand), TARGETS.get(cast.type_name)
+        if target is None or cast.parameters:
+            message = (
+                f"there is no type `{format_expression(cast)[:-1].rpartition(' AS ')[2]}` here"
+            )
+            types = ", ".join(name for name in TARGETS if name not in _OTHER_TYPES)
+            self._findings.add("E217", message, cast.span, f"the types are {types}")
+            return _UNKNOWN
+        if not is_convertible(kind, target):
+            message = f"a value of kind {kind.value} cannot be cast to {cast.type_name}"
+            help_ = "round it first: `CAST(CAST(x AS BIGINT) AS STRING)`"
+            rounded = kind in NUMERIC and target.kind is _T
+            self._findings.add("E217", message, cast.span, help_ if rounded else "")
+        return target.kind
 
     def _check_items(
         self, operand: tree.Expression, items: tuple[tree.Expression, ...], whole: tree.InList
@@ -209,7 +239,8 @@ class Typing:
             self._findings.add("E205", message, call.span, f"its form is `{function.usage}`")
             return function.gives or _UNKNOWN
         self._check_arguments(call, function)
-        if function.takes is None and not self._is_one_family(call, function):
+        values = call.arguments[function.conditional :]
+        if function.takes is None and not self._is_one_family(call.function, values, call):
             return _UNKNOWN
         if function.gives is not None:
             return function.gives
@@ -226,18 +257,19 @@ class Typing:
             elif function.takes is not None:
                 self._needs(argument, function.takes, what)
 
-    def _is_one_family(self, call: tree.Call, function: Function) -> bool:
-        values = call.arguments[function.conditional :]
+    def _is_one_family(
+        self, name: str, values: tuple[tree.Expression, ...], whole: tree.Expression
+    ) -> bool:
         known = [a for a in values if self.infer(a) is not _UNKNOWN]
         families = {family_of(self.infer(argument)): argument for argument in reversed(known)}
         if len(families) > 1:
             first, second, *_ = reversed(families.values())
             self._findings.add(
                 "E206",
-                f"`{call.function}` takes values of one kind, and "
+                f"`{name}` takes values of one kind, and "
                 f"`{format_expression(first)}` is of kind {self.infer(first).value}, "
                 f"`{format_expression(second)}` of kind {self.infer(second).value}",
-                call.span,
+                whole.span,
             )
         return len(families) <= 1
 

@@ -7,7 +7,7 @@ children of the rule, punctuation included, so a node's span runs from its first
 from __future__ import annotations
 
 from collections.abc import Sequence as Children
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from cepheid.errors import Diagnostic, Span, suggest_names
 from cepheid.events.constants import loses_digits
@@ -98,6 +98,14 @@ def too_large(digits: str, span: Span) -> Diagnostic:
     return Diagnostic("E107", TOO_LARGE, span, helps=helps)
 
 
+class When(NamedTuple):
+    """``WHEN condition THEN result`` on its way into a CASE."""
+
+    condition: tree.Expression
+    result: tree.Expression
+    span: Span
+
+
 class ExpressionBuilder:
     """Expressions."""
 
@@ -165,6 +173,50 @@ class ExpressionBuilder:
 
     def not_like(self, c: Children[Child]) -> tree.Like:
         return self.like(c, negated=True)
+
+    def when(self, c: Children[Child]) -> When:
+        return When(c[1], c[3], span_of(c))
+
+    def case(self, c: Children[Child]) -> tree.Case:
+        whens = [child for child in c if isinstance(child, When)]
+        last = c[-2]
+        span = token_span(c[-1])
+        default = tree.Literal(span=span, value=None) if isinstance(last, When) else last
+        return tree.Case(
+            span=span_of(c),
+            conditions=tuple(when.condition for when in whens),
+            results=tuple(when.result for when in whens),
+            default=default,
+        )
+
+    def simple_case(self, c: Children[Child]) -> tree.Case:
+        """``CASE x WHEN 1 THEN ...`` is ``CASE WHEN x = 1 THEN ...``."""
+        subject = c[1]
+        if tree.contains(subject, tree.Case):
+            # Each WHEN has it again, so nested ones would grow without bound.
+            help_ = "write the conditions out: `CASE WHEN x = 1 THEN ... END`"
+            reject("E111", "the value after `CASE` has a `CASE` itself", subject.span, help_)
+        whens = [
+            child._replace(
+                condition=tree.Binary(
+                    span=child.condition.span, operator="=", left=subject, right=child.condition
+                )
+            )
+            if isinstance(child, When)
+            else child
+            for child in c[2:]
+        ]
+        return self.case([c[0], *whens])
+
+    def cast(self, c: Children[Child]) -> tree.Cast:
+        parameters = [whole_number(t) for t in c if isinstance(t, Token) and t.type == "NUMBER"]
+        return tree.Cast(
+            span=span_of(c),
+            operand=c[2],
+            type_name=str(c[4]).upper(),
+            parameters=tuple(parameters),
+            lenient=str(c[0]).upper() == "TRY_CAST",
+        )
 
     def parenthesis(self, c: Children[Child]) -> Any:
         return tree.replace_span(c[1], span_of(c))

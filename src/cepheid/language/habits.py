@@ -56,7 +56,6 @@ _OF_SELECT = {
     "WITH": _FROM_ANOTHER,
     "HAVING": "write `CREATE STREAM name AS SELECT …; SELECT … FROM name WHERE …`",
     "UNION": "run the two on their own, or as a workload",
-    "CAST": "there is no `CAST`: `FLOOR(x)` and `ROUND(x)` give whole numbers",
 }
 """The clauses of SQL that SELECT lacks here."""
 ONE_RESULT_EACH = "and `GROUP-BY {0}` for a result row of each"
@@ -133,10 +132,10 @@ def other_words(before: list[str], rest: str) -> str:
         name = named.group(1) if named else "key"
         share = f"for an attribute that all events of a match share write `WHERE [{name}]`"
         return f"{share}, {ONE_RESULT_EACH.format(name)}"
-    if this == "FROM":
+    if this == "FROM" and "THEN" not in (word.upper() for word in before):
         return "a pattern has no `FROM`: give the events to `run`, on the command line `--input`"
-    if last == "CASE" or this == "CASE":
-        return "there is no `CASE`: write `IF(condition, a, b)`"
+    if re.search(r"\bCASE\b", " ".join(before), re.IGNORECASE) or this == "CASE":
+        return "write `CASE WHEN condition THEN a ELSE b END`"
     if "DISTINCT" in (word.upper() for word in before):
         return (
             "`DISTINCT` takes attributes that the events of a match share: `COUNT(DISTINCT user)`"
@@ -154,8 +153,6 @@ def other_clauses(text: str, start: int) -> str:
     before, rest = text[:start].rstrip().upper(), text[start:].upper()
     if before.endswith("FROM") and rest.startswith("("):
         return _FROM_ANOTHER
-    if re.search(r"\bCAST\s*\(\s*[\w.]+$", before):
-        return _OF_SELECT["CAST"]
     if re.search(r"\bGROUP\s+BY$", before) and rest[:1].isdigit():
         return "name the column: `GROUP BY x`"
     # A word where a name may stand is read as that name, so the mistake shows one word late.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.temporal import UNIT_MICROSECONDS
-from cepheid.expressions.format import KEYWORDS
+from cepheid.expressions.format import INNER_KEYWORDS, KEYWORDS
 from cepheid.language.habits import mark_at, other_mark
 from cepheid.language.lalr import Accepted, Token
 
@@ -67,7 +67,7 @@ SITUATION_CLAUSES = frozenset(
 )
 """The keywords that begin the clauses of a query about situations."""
 
-TERMINALS = KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
+TERMINALS = KEYWORDS | INNER_KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
 TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT", "RELATION", "LASTING"}
 TERMINALS |= {"SKIP_MODE", "SKIP_TARGET", "TOP", "LONGEST", "BY"}
 
@@ -103,10 +103,15 @@ _INTERVAL = re.compile(
 """`INTERVAL '10' MINUTE` of SQL, `INTERVAL '10 minutes'` and `INTERVAL 10 MINUTE`: a duration."""
 _TIME_WORD = re.compile(r"(?:timestamp|date)\s*(?=')", re.IGNORECASE)
 """`TIMESTAMP '2026-01-31'` of SQL; no name can stand before a text."""
+_OTHER_SPELLINGS = {"EVENT": "EVENTS", "TRY_CAST": "CAST"}
 _CALL = re.compile(r"\s*\(")
-_NO_VARIABLES = "|".join(sorted({keyword.partition("_")[0] for keyword in KEYWORDS}))
+_NO_VARIABLES = "|".join(sorted({key.partition("_")[0] for key in KEYWORDS}))
 _VARIABLE = re.compile(rf"\s+(?:`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE)
 """A name that is no keyword: the variable of `ANY x`, the attribute of `DISTINCT x`."""
+_CASE = re.compile(
+    rf"\s*(?:\(|'|\"|`)|\s+(?:\d|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE
+)
+"""What comes after `CASE`, which an attribute may be called: a value, or WHEN."""
 _SWEEP = re.compile(
     r"(?:\s+(?:`[^`]*`|(?!(?:and|or|not|in|is|like|between|as|on|where|having|return|pattern)\b)"
     r"[^\W\d]\w*))?\s*\(",
@@ -249,13 +254,14 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
         keyword = "_".join(re.findall(r"\w+", two_words.group().upper()))
         if keyword in accepted or "NAME" not in accepted:
             return keyword, two_words.group(), two_words.end()
-    keyword = "EVENTS" if value.upper() == "EVENT" else value.upper()
-    if keyword in KEYWORDS and "_" not in keyword:
+    keyword = _OTHER_SPELLINGS.get(value.upper(), value.upper())
+    if keyword in KEYWORDS | INNER_KEYWORDS and "_" not in keyword:
         # An event type may be called Seq or Any, so the keyword needs what follows it.
         named = _VARIABLE.match(text, end)
         followed = {"SEQ": _CALL.match(text, end), "ANY": named, "DISTINCT": named}
         followed["NEXT"] = named or _PATTERN.match(text, end)
         followed["SWEEP"] = _SWEEP.match(text, end)
+        followed["CASE"], followed["CAST"] = _CASE.match(text, end), _CALL.match(text, end)
         fits = keyword in accepted and followed.get(keyword, True) is not None
         if fits or not accepted.keys() & {"NAME", "UNIT"}:
             return keyword, value, end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cepheid.errors import Diagnostic, Span, suggest_names
-from cepheid.expressions.format import KEYWORDS
+from cepheid.expressions.format import INNER_KEYWORDS, KEYWORDS
 from cepheid.language.habits import (
     COMMAS,
     IN_SEQUENCE,
@@ -119,7 +119,7 @@ def describe_expected(accepted: set[str]) -> str:
     if "$END" in rest:
         rest.discard("SEMICOLON")
     # Stands for a value, and nobody who forgot one has meant it.
-    rest.discard("SWEEP")
+    rest -= {"SWEEP", "CASE", "CAST"}
     parts = []
     if {"NAME", "NUMBER", "STRING"} <= rest:
         parts.append("a value")
@@ -149,7 +149,7 @@ def describe_expected(accepted: set[str]) -> str:
 
 def _rank(terminal: str) -> tuple[int, str]:
     """Keywords say most, then marks, then kinds of tokens."""
-    if terminal in KEYWORDS:
+    if terminal in KEYWORDS | INNER_KEYWORDS:
         return 0, terminal
     return (1, _MARKS[terminal]) if terminal in _MARKS else (2, terminal)
 

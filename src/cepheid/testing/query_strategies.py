@@ -114,8 +114,16 @@ LOCAL_FORMS = {
         *(f"{{v}}.{{a}} {operator} {n}" for operator in COMPARISONS for n in (1, 2)),
         *("{v}.{a} IN (1, 2)", "{v}.{a} BETWEEN 1 AND 2", "{v}.{a} IS NOT NULL"),
         *("{v}.{a} % 2 = 1", "NOT {v}.{a} * 2 > 3", "ABS({v}.{a}) >= 1"),
+        *("CASE WHEN {v}.{a} > 1 THEN {v}.{a} ELSE 2 END = 2", "TRY_CAST({v}.{a} AS INT) = 1"),
+        "CASE {v}.{a} WHEN 1 THEN TRUE WHEN 2 THEN {v}.{a} IS NULL END",
     ),
-    "keys": ("{v}.{a} = 'p'", "{v}.{a} <> 'q'", "{v}.{a} IS NULL", "{v}.{a} LIKE '_'"),
+    "keys": (
+        "TRY_CAST({v}.{a} AS INT) IS NULL",
+        "{v}.{a} = 'p'",
+        "{v}.{a} <> 'q'",
+        "{v}.{a} IS NULL",
+        "{v}.{a} LIKE '_'",
+    ),
     "flags": ("{v}.{a}", "NOT {v}.{a}"),
 }
 
