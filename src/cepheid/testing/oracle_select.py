@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cepheid.expressions.tree import children, with_children
 from cepheid.language import tree
 from cepheid.language.parser import parse
 from cepheid.testing.oracle_expressions import as_number, evaluate_expression
@@ -43,8 +44,9 @@ def evaluate_tree(
     stream = query.streams[0]
     rows = [{stream.alias.text: row} for row in streams[stream.name.text]]
     kept = [row for row in rows if query.where is None or _value(query.where, row) is True]
-    aggregates = [item for item in query.items if _aggregate_of(item) is not None]
-    if not aggregates and not query.group_by:
+    asked = [item.expression for item in query.items if isinstance(item, tree.ReturnItem)]
+    asked += [query.having] if query.having is not None else []
+    if not query.group_by and not any(_aggregates(node) for e in asked for node in tree.walk(e)):
         return [_shown(query, row) for row in kept]
     return _windows(query, kept, time)
 
@@ -101,21 +103,67 @@ def _windows(query: tree.SelectQuery, rows: Sequence[Aliased], time: str) -> lis
         found.setdefault((0, ()), [])
     result = []
     for (window, key), members in sorted(found.items(), key=lambda item: _rank(item[0])):
-        names = {name: name for name in keys}
-        for item in query.items:
-            assert isinstance(item, tree.ReturnItem), "aggregates have no *"
-            if _aggregate_of(item) is None and item.alias is not None:
-                names[_column_of(item.expression)] = item.alias.text
-        line = dict(zip(names.values(), key, strict=True))
-        if query.window is not None:
-            within, slide = _lengths(query.window)
-            line |= {"window_start": window * slide, "window_end": window * slide + within}
-        for item in query.items:
-            part = _aggregate_of(item)
-            if part is not None:
-                line[part[0]] = part[1](members)
-        result.append(line)
+        line = _line(query, window, dict(zip(keys, key, strict=True)), members)
+        if line is not None:
+            result.append(line)
     return result
+
+
+def _line(
+    query: tree.SelectQuery, window: int, key: dict[str, Any], members: list[Aliased]
+) -> dict[str, Any] | None:
+    """Build the row of a group and window; None if HAVING is not true for it."""
+    items = [item for item in query.items if isinstance(item, tree.ReturnItem)]
+    names = {name: name for name in key}
+    for item in items:
+        if isinstance(item.expression, tree.Word | tree.Attribute) and item.alias is not None:
+            names[_column_of(item.expression)] = item.alias.text
+    known = {name: math.nan if value == "NaN" else value for name, value in key.items()}
+    line = {names[name]: value for name, value in key.items()}
+    edges = {}
+    if query.window is not None:
+        within, slide = _lengths(query.window)
+        edges = {"window_start": window * slide, "window_end": window * slide + within}
+    line |= edges
+    given: dict[str, Any] = {}
+    for item in items:
+        part = _aggregate_of(item)
+        if part is not None:
+            given[part[0]] = part[1](members)
+        elif not isinstance(item.expression, tree.Word | tree.Attribute):
+            assert item.alias is not None, "a computed column has a name"
+            given[item.alias.text] = _of_rows(item.expression, members, known)
+    # In HAVING, a name is a key, else a result column.
+    named = {**edges, **given, **{names[name]: value for name, value in known.items()}, **known}
+    if query.having is not None and _of_rows(query.having, members, named) is not True:
+        return None
+    return line | given
+
+
+def _of_rows(expression: tree.Expression, members: list[Aliased], names: Mapping[str, Any]) -> Any:
+    """Evaluate an expression over aggregates and names."""
+
+    def replaced(node: tree.Expression) -> tree.Expression:
+        if _aggregates(node):
+            item = tree.ReturnItem(
+                span=node.span, expression=node, alias=tree.Name(span=node.span, text="")
+            )
+            part = _aggregate_of(item)
+            assert part is not None, "an aggregate has a value"
+            return tree.Literal(span=node.span, value=part[1](members))
+        inner = tuple(replaced(child) for child in children(node))
+        return with_children(node, inner) if inner else node
+
+    def lookup(leaf: Any) -> Any:
+        return names[_column_of(leaf)]
+
+    return evaluate_expression(replaced(expression), lookup)
+
+
+def _aggregates(node: tree.Node) -> bool:
+    if isinstance(node, tree.Call):
+        return node.function in _FUNCTIONS
+    return isinstance(node, tree.Aggregate)
 
 
 def _lengths(window: tree.Window) -> tuple[int, int]:
