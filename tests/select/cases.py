@@ -70,6 +70,9 @@ AGGREGATES = (
     "SUM(d)",
     "SUM(CASE WHEN k = 'p' THEN x ELSE 0 END) AS chosen",
     "MAX(CAST(x AS DOUBLE)) AS cast",
+    "SUM(x) - COUNT(*) AS less",
+    "MAX(ts) - MIN(ts) AS lasting",
+    "CASE WHEN COUNT(k) > 1 THEN MAX(x) * 2 ELSE -1 END AS case",
 )
 ITEMS = (
     "*",
@@ -90,6 +93,15 @@ PAIRS = (
     "a.ts < b.ts AND a.g = b.x",
     "a.d = b.d",
     "a.d > b.x AND a.d <> b.y",
+)
+
+
+HAVINGS = (
+    "COUNT(*) > 1",
+    "SUM(x) > 1 OR COUNT(k) = 0",
+    "MAX(y) >= 1.0 AND COUNT(*) < 4",
+    "NOT AVG(x) > 1.25",
+    "MIN(x) IS NULL OR MIN(ts) + 1 = MAX(ts)",
 )
 
 
@@ -163,6 +175,10 @@ def aggregations(draw: st.DrawFn, *, counted: bool | None = None, windowed: bool
     text = f"SELECT {', '.join(aggregates)} FROM s"
     text += f" WHERE {where}" if where else ""
     text += f" GROUP BY {keys}" if keys else ""
+    having = draw(choice(("", "", "", *HAVINGS)))
+    if having and keys == "k" and draw(st.booleans()):
+        having = f"({having}) AND k <> 'q'"
+    text += f" HAVING {having}" if having else ""
     if not windowed and draw(st.integers(0, 5)) == 0:
         return text
     unit = "EVENTS" if (draw(st.booleans()) if counted is None else counted) else "us"

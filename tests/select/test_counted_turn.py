@@ -52,19 +52,18 @@ def stretched(events: Events, origin: int = LATER) -> Events:
 
 def full(text: str, events: Events) -> Events:
     """Return the rows of windows that are full, by definition."""
-    found = evaluate_select(text, {"s": events})
+    sized = text.replace("SELECT ", "SELECT COUNT(*) AS size, ", 1)
+    found = evaluate_select(sized, {"s": events})
     select = SelectPlan.of(cepheid.query(text).plan).select
     assert select is not None
-    window = select.window
-    slide = f"WINDOW {window.within} EVENTS SLIDE {window.slide} EVENTS"
-    counted = text.partition(" FROM ")[2].partition(" WINDOW ")[0]
-    sizes = evaluate_select(f"SELECT COUNT(*) AS size FROM {counted} {slide}", {"s": events})
-    return [row for row, size in zip(found, sizes, strict=True) if size["size"] == window.within]
+    return [row for row in found if row.pop("size") == select.window.within]
 
 
 def kept_by(text: str, events: Events) -> Events:
     """Return the events for which WHERE is true; Spark filters before."""
-    where = text.partition(" WHERE ")[2].partition(" GROUP BY ")[0].partition(" WINDOW ")[0]
+    where = text.partition(" WHERE ")[2]
+    for clause in (" GROUP BY ", " HAVING ", " WINDOW "):
+        where = where.partition(clause)[0]
     shown = f"SELECT * FROM s WHERE {where}" if where else "SELECT * FROM s"
     return evaluate_select(shown, {"s": events})
 

@@ -352,3 +352,21 @@ def test_too_many_windows_are_an_error() -> None:
     table = pa.table({"ts": [0, 1], "x": [1, 1]})
     with pytest.raises(cepheid.DataError, match="E511"):
         run("SELECT SUM(x) FROM s WINDOW 100 seconds SLIDE 1 us", table)
+
+
+def test_rows_that_compute_with_aggregates() -> None:
+    text = "SELECT k AS key, SUM(x) / COUNT(*) AS mean, UPPER(k) AS u FROM s GROUP BY k HAVING {}"
+    mine, other = {"key": "a", "mean": 2.5, "u": "A"}, {"key": None, "mean": 5.0, "u": None}
+    assert run(text.format("MAX(x) > 4 OR key = 'a'"), FEW) == [mine, other]
+    assert run(text.format("mean > 2.5"), FEW) == [other]
+    assert run(text.format("k IS NOT NULL"), FEW) == [mine]
+    assert run("SELECT COUNT(*) FROM s HAVING COUNT(*) > 9", FEW) == []
+    found = run("SELECT k FROM s GROUP BY k HAVING window_end <= 0 WINDOW 4 us", FEW)
+    assert [tuple(row.values()) for row in found] == [("a", -4, 0), (None, -4, 0)]
+
+
+def test_a_stage_with_having_feeds_a_query() -> None:
+    text = """CREATE STREAM many AS SELECT SUM(x) * 2 AS twice FROM s HAVING COUNT(*) > 1 WINDOW {};
+        SELECT twice FROM many"""
+    assert run(text.format("4 us"), FEW) == [{"twice": 6}]
+    assert run(text.format("2 EVENTS"), FEW) == [{"twice": 6}, {"twice": 24}]

@@ -173,6 +173,8 @@ def _select_clauses(query: tree.SelectQuery) -> list[tuple[tree.Node, str]]:
     if query.group_by:
         names = ", ".join(format_name(name.text) for name in query.group_by)
         clauses.append((query.group_by[-1], f"GROUP BY {names}"))
+    if query.having is not None:
+        clauses.append((query.having, f"HAVING {format_expression(query.having)}"))
     if query.window is not None:
         clauses.append((query.window, _format_window(query.window, "WINDOW")))
     return clauses

@@ -54,7 +54,6 @@ _OF_SELECT = {
     "TOP": _NO_LIMIT,
     "OVER": "compare events by a pattern: `RETURN … PATTERN S+ WHERE S.x < NEXT(S).x`",
     "WITH": _FROM_ANOTHER,
-    "HAVING": "write `CREATE STREAM name AS SELECT …; SELECT … FROM name WHERE …`",
     "UNION": "run the two on their own, or as a workload",
 }
 """The clauses of SQL that SELECT lacks here."""

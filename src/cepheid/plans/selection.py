@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from cepheid.errors import Span
 from cepheid.language import tree
 
 
@@ -69,7 +70,8 @@ class Selection(msgspec.Struct, frozen=True):
     """All decisions about a SELECT; in bound expressions every attribute has its alias.
 
     ``equal`` are pairs of attributes, of the first and of the second stream, that a join compares
-    by ``=``.
+    by ``=``. ``having`` and ``results`` are expressions over the columns of aggregated rows:
+    ``results`` are the columns after keys and edges, None if those are the aggregates themselves.
     """
 
     kind: SelectKind
@@ -81,6 +83,8 @@ class Selection(msgspec.Struct, frozen=True):
     aggregates: tuple[SelectAggregate, ...] = ()
     window: SelectWindow = SelectWindow()
     equal: tuple[tuple[str, str], ...] = ()
+    having: tree.Expression | None = None
+    results: tuple[SelectColumn, ...] | None = None
 
     @property
     def condition(self) -> tuple[tree.Expression, ...]:
@@ -102,6 +106,12 @@ def aliases_in(expression: tree.Expression) -> set[str]:
     """Collect the streams that a bound expression refers to."""
     nodes = tree.walk(expression)
     return {node.variable.text for node in nodes if isinstance(node, tree.Attribute)}
+
+
+def row_column(name: str, span: Span) -> tree.Attribute:
+    """Refer to a column of aggregated rows, which belong to no stream."""
+    owner, column = (tree.Name(span=span, text=text) for text in ("", name))
+    return tree.Attribute(span=span, variable=owner, attribute=column)
 
 
 def plain_attribute(expression: tree.Expression | None) -> str | None:

@@ -7,7 +7,7 @@ import msgspec
 from cepheid.errors import Note, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.jobs.ticks import in_ticks, tick_of
-from cepheid.kinds.selection.items import SelectItems, is_aggregate
+from cepheid.kinds.selection.items import Aggregated, SelectItems, is_aggregate
 from cepheid.kinds.selection.scope import SelectScope
 from cepheid.language import tree
 from cepheid.language.findings import Findings
@@ -45,7 +45,11 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
         _check_times(query, source, scope)
     items = SelectItems(query, scope)
     columns = items.columns() if kind is not SelectKind.AGGREGATE else ()
-    keys, aggregates = items.aggregates() if kind is SelectKind.AGGREGATE else ((), ())
+    found = Aggregated()
+    if kind is SelectKind.AGGREGATE:
+        schema = next(iter(scope.schemas.values()))
+        time = schema.kind(source.time) if schema is not None else None
+        found = items.aggregates(query.having, time or ValueKind.UNKNOWN)
     findings.raise_errors(text)
     select = Selection(
         kind=kind,
@@ -53,8 +57,10 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
         where=where,
         on=on,
         columns=columns,
-        keys=keys,
-        aggregates=aggregates,
+        keys=found.keys,
+        aggregates=found.aggregates,
+        having=found.having,
+        results=found.results,
         window=window,
         equal=_equal_pairs(query, on, where) if on is not None else (),
     )
@@ -76,6 +82,7 @@ def _kind_of(query: tree.SelectQuery) -> SelectKind:
     if query.on is not None:
         return SelectKind.JOIN
     expressions = [i.expression for i in query.items if isinstance(i, tree.ReturnItem)]
+    expressions += [query.having] if query.having is not None else []
     some = any(is_aggregate(node) for e in expressions for node in tree.walk(e))
     return SelectKind.AGGREGATE if some or query.group_by else SelectKind.FILTER
 
@@ -96,6 +103,10 @@ def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings
     if kind is SelectKind.FILTER and window is not None:
         message = "`WINDOW` needs an aggregate or a `JOIN`"
         findings.add("E333", message, window.span, "write `SELECT COUNT(*)`, or leave it out")
+    if query.having is not None and kind is not SelectKind.AGGREGATE:
+        message = "`HAVING` tests the rows of aggregates or groups, and there are none"
+        help_ = "write `WHERE`, which tests events and pairs"
+        findings.add("E331", message, query.having.span, help_)
     if kind is not SelectKind.JOIN:
         return
     if window is None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from cepheid.arrays.columns import Columns
 from cepheid.expressions.evaluate import evaluate_vector
+from cepheid.kinds.selection.finishing import finish_rows
 from cepheid.kinds.selection.groups import Codes, group_codes, plain_array
 from cepheid.kinds.selection.moments import Moments, moments_of
 from cepheid.kinds.selection.rows import lookup_in
@@ -164,7 +165,8 @@ def _rows(
     shown = [key.take(found.groups) for key in keys]
     named = dict(zip(job.arguments, folded, strict=True))
     windows = full[found.groups] + found.windows
-    return window_rows(job.select, job.plan.time, job.schema, shown, windows, rows, named)
+    table = window_rows(job.select, job.plan.time, job.schema, shown, windows, rows, named)
+    return finish_rows(job.select, table)
 
 
 def _taken(stretches: Stretches, rows: Codes) -> Stretches:

@@ -16,6 +16,7 @@ from cepheid.plans.selection import (
     SelectKind,
     SelectStream,
     plain_attribute,
+    row_column,
 )
 
 _NOWHERE = Span(0, 0)
@@ -38,7 +39,12 @@ def derive_select(plan: SelectPlan) -> Derivation:
             return Derivation(plan, ("window_end",))
         stamp = _time_of(plan, select.streams[0].alias)
         last = SelectAggregate(TIME, tree.AggregateFunction.MAX, stamp)
-        timed = msgspec.structs.replace(select, aggregates=(*select.aggregates, last))
+        results = select.results
+        if results is not None:
+            results = (*results, SelectColumn(TIME, row_column(TIME, _NOWHERE)))
+        timed = msgspec.structs.replace(
+            select, aggregates=(*select.aggregates, last), results=results
+        )
         return Derivation(_with(plan, timed), (TIME,), (TIME,), at_end=False)
     names = [f"{TIME}{n}" for n in range(len(select.streams))]
     columns = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cepheid.events.temporal import format_duration
-from cepheid.expressions.format import format_expression
+from cepheid.expressions.format import as_written, format_expression
 from cepheid.jobs.explain_parts import Section
 from cepheid.language import tree
 from cepheid.plans.selection import Extent, Selection, SelectKind, SelectWindow
@@ -11,7 +11,8 @@ from cepheid.plans.selection import Extent, Selection, SelectKind, SelectWindow
 
 def title_of_select(select: Selection) -> str:
     """Describe the rows of the result."""
-    columns = select.aggregates if select.kind is SelectKind.AGGREGATE else select.columns
+    aggregated = select.aggregates if select.results is None else select.results
+    columns = aggregated if select.kind is SelectKind.AGGREGATE else select.columns
     names = ", ".join(column.name for column in columns)
     by = f" by {', '.join(key.attribute for key in select.keys)}" if select.keys else ""
     return names + by
@@ -29,6 +30,8 @@ def describe_select(select: Selection, *, spark: bool) -> list[Section]:
         sections.append(("where", _condition(select.where)))
     if select.kind is not SelectKind.FILTER:
         sections.append(("window", _window(select)))
+    if select.having is not None:
+        sections.append(("having", [f"{as_written(select.having)}, of rows that are complete"]))
     sections.append(("in process", [_local(select)]))
     sections.append(("on a store", [_store(select)]))
     if spark:

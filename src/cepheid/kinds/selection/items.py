@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cepheid.errors import Note, Span
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.expressions.format import format_expression
+from cepheid.kinds.selection.over_aggregates import RowScope
 from cepheid.kinds.selection.scope import SelectScope
 from cepheid.language import tree
 from cepheid.plans.selection import (
@@ -12,6 +15,7 @@ from cepheid.plans.selection import (
     SelectColumn,
     SelectKey,
     plain_attribute,
+    row_column,
 )
 
 WINDOW_COLUMNS = ("window_start", "window_end")
@@ -28,6 +32,15 @@ def is_aggregate(node: tree.Node) -> bool:
     return isinstance(node, tree.Aggregate)
 
 
+class Aggregated(NamedTuple):
+    """What the list of SELECT and HAVING need: keys, aggregates, and columns computed from them."""
+
+    keys: tuple[SelectKey, ...] = ()
+    aggregates: tuple[SelectAggregate, ...] = ()
+    results: tuple[SelectColumn, ...] | None = None
+    having: tree.Expression | None = None
+
+
 class SelectItems:
     """Plans the result columns of a SELECT."""
 
@@ -36,6 +49,9 @@ class SelectItems:
         self._scope = scope
         self._findings = scope.findings
         self._named: dict[str, Span] = {}
+        self._planned: list[SelectAggregate] = []
+        self._columns: dict[tuple[tree.AggregateFunction, tree.Expression | None], str] = {}
+        self._slots: dict[int, tuple[str, ValueKind]] = {}
 
     def _name(self, name: str, span: Span) -> str:
         if name in self._named:
@@ -94,31 +110,71 @@ class SelectItems:
     # -----------------------------------------------------------------------------------
     # Aggregates
 
-    def aggregates(self) -> tuple[tuple[SelectKey, ...], tuple[SelectAggregate, ...]]:
-        """Plan the keys and the aggregates of windows."""
-        names = {name.text: name.text for name in self._query.group_by}
+    def aggregates(self, having: tree.Expression | None, time: ValueKind) -> Aggregated:
+        """Plan the keys, the aggregates of windows, and what is computed from them."""
         for name in self._query.group_by:
             kind = self._scope.attribute_kind(self._query.streams[0].alias.text, name)
             if kind is ValueKind.OTHER:
                 message = f"`{name.text}` is of kind {kind.value} and cannot be used in `GROUP BY`"
                 self._findings.add("E206", message, name.span)
-        found = []
+        names = {name.text: name.text for name in self._query.group_by}
+        shown: list[tuple[str, tree.Expression]] = []
         for item in self._query.items:
             if isinstance(item, tree.Star):
                 message = "`*` cannot be combined with aggregates or `GROUP BY`"
                 self._findings.add("E331", message, item.span, "name the columns")
             elif is_aggregate(item.expression):
-                found.append(self._aggregate(item))
-            elif any(map(is_aggregate, tree.walk(item.expression))):
-                message = f"`{format_expression(item.expression)}` is more than one aggregate"
-                self._findings.add("E331", message, item.span, "compute with them afterwards")
-            else:
+                shown.append((self._aggregate(item), item.expression))
+            elif isinstance(item.expression, tree.Word | tree.Attribute):
                 self._key(item, names)
+            else:
+                shown.append((self._computed_name(item), item.expression))
         keys = tuple(SelectKey(a, self._name(n, self._query.span)) for a, n in names.items())
         taken = WINDOW_COLUMNS if self._query.window is not None else ()
         for column in taken:
             self._name(column, self._query.span)
-        return keys, tuple(found)
+        return self._over_rows(keys, shown, having, time)
+
+    def _over_rows(
+        self,
+        keys: tuple[SelectKey, ...],
+        shown: list[tuple[str, tree.Expression]],
+        having: tree.Expression | None,
+        time: ValueKind,
+    ) -> Aggregated:
+        """Bind the expressions over aggregated rows."""
+        span, alias = self._query.span, self._query.streams[0].alias.text
+        names: dict[str, tuple[tree.Expression, ValueKind]] = {}
+        for key in keys:
+            kind = self._scope.attribute_kind(alias, tree.Name(span=span, text=key.attribute))
+            names[key.attribute] = (row_column(key.name, span), kind)
+            names.setdefault(key.name, names[key.attribute])
+        if self._query.window is not None:
+            counted = isinstance(self._query.window.within, tree.EventCount)
+            edge = ValueKind.INTEGER if counted else time
+            names |= {name: (row_column(name, span), edge) for name in WINDOW_COLUMNS}
+        rows = RowScope(names, self._hidden, is_aggregate, self._findings)
+        results = []
+        for name, expression in shown:
+            bound = rows.bind(expression, "SELECT")
+            rows.typing.infer(bound)
+            rows.add(name, bound)
+            results.append(SelectColumn(name, bound))
+        kept = None
+        if having is not None:
+            kept = rows.bind(having, "HAVING")
+            rows.typing.check_condition(kept, "HAVING")
+        found = tuple(self._planned)
+        plain = [row_column(one.name, span) for one in found]
+        same = [result.expression for result in results] == plain
+        return Aggregated(keys, found, None if same else tuple(results), kept)
+
+    def _computed_name(self, item: tree.ReturnItem) -> str:
+        if item.alias is None:
+            message = f"the column `{format_expression(item.expression)}` has no name"
+            self._findings.add("E332", message, item.span, "give it one: `... AS name`")
+        name = item.alias.text if item.alias else format_expression(item.expression)
+        return self._name(name, item.span)
 
     def _key(self, item: tree.ReturnItem, names: dict[str, str]) -> None:
         name = plain_attribute(self._scope.value(item.expression))
@@ -129,18 +185,52 @@ class SelectItems:
         elif item.alias is not None:
             names[name] = item.alias.text
 
-    def _aggregate(self, item: tree.ReturnItem) -> SelectAggregate:
+    def _aggregate(self, item: tree.ReturnItem) -> str:
+        """Plan an aggregate that is a column of the result; return its name."""
         node = item.expression
-        function, argument = self._parts(node)
-        bound = None if argument is None else self._scope.value(argument)
+        function, bound = self._bound(node)
         attribute = plain_attribute(bound)
         default = function.value.lower() + (f"_{attribute}" if attribute else "")
         if item.alias is None and bound is not None and attribute is None:
             message = f"the column `{format_expression(node)}` has no name"
             self._findings.add("E332", message, item.span, "give it one: `... AS name`")
-        self._check_kind(function, bound, node)
         name = self._name(item.alias.text if item.alias else default, item.span)
-        return SelectAggregate(name, function, bound)
+        self._plan(name, function, bound)
+        self._slots[id(node)] = name, self._kind_of(function, bound)
+        return name
+
+    def _plan(
+        self, name: str, function: tree.AggregateFunction, bound: tree.Expression | None
+    ) -> None:
+        self._planned.append(SelectAggregate(name, function, bound))
+        self._columns.setdefault((function, bound), name)
+
+    def _hidden(self, node: tree.Expression) -> tuple[str, ValueKind]:
+        """Find the column of an aggregate that is computed with, or plan one."""
+        if id(node) in self._slots:
+            return self._slots[id(node)]
+        function, bound = self._bound(node)
+        if (function, bound) not in self._columns:
+            self._plan(f"cepheid {len(self._planned)}", function, bound)
+        return self._columns[function, bound], self._kind_of(function, bound)
+
+    def _kind_of(
+        self, function: tree.AggregateFunction, bound: tree.Expression | None
+    ) -> ValueKind:
+        if bound is None or function is tree.AggregateFunction.COUNT:
+            return ValueKind.INTEGER
+        kind = self._scope.typing.infer(bound)
+        if function is tree.AggregateFunction.AVG and kind in NUMERIC:
+            return ValueKind.DOUBLE
+        return ValueKind.DOUBLE if kind is ValueKind.DECIMAL else kind
+
+    def _bound(
+        self, node: tree.Expression
+    ) -> tuple[tree.AggregateFunction, tree.Expression | None]:
+        function, argument = self._parts(node)
+        bound = None if argument is None else self._scope.value(argument)
+        self._check_kind(function, bound, node)
+        return function, bound
 
     def _parts(
         self, node: tree.Expression

@@ -88,16 +88,16 @@ class SelectWhy:
         )
 
     def _relaxed(self) -> dict[str, tree.SelectQuery]:
-        """Leave out one condition of WHERE and ON at a time, and the window of a join."""
+        """Leave out one condition of WHERE, ON and HAVING at a time, and the window of a join."""
         found: dict[str, tree.SelectQuery] = {}
-        for clause in ("where", "on"):
+        for clause in ("where", "on", "having"):
             condition: tree.Expression | None = getattr(self.query, clause)
             if condition is None:
                 continue
             parts = list(conjuncts_of(condition))
             for n, part in enumerate(parts):
                 rest = tuple(parts[:n] + parts[n + 1 :])
-                kept = _all_of(rest, condition) if rest or clause == "where" else _always(condition)
+                kept = _all_of(rest, condition) if rest or clause != "on" else _always(condition)
                 text = f"without `{as_written(part)}`"
                 found[text] = msgspec.structs.replace(self.query, **{clause: kept})
         window = self.query.window

@@ -20,6 +20,7 @@ from cepheid.events.nanoseconds import type_of_times
 from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.kernels.distinct import distinct
 from cepheid.kernels.window_folds import stretches_of_windows
+from cepheid.kinds.selection.finishing import finish_rows
 from cepheid.kinds.selection.groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
 from cepheid.kinds.selection.moments import (
     Moments,
@@ -135,7 +136,9 @@ def rows_of_stretches(
     starts = windows if edges is None else edges[windows]
     table = window_rows(select, time, schema, keys, starts, rows, named)
     table, windows = sorted_rows(select, table, windows)
-    return table if edges is None else _spread(select, time, schema, table, windows, edges)
+    if edges is not None:
+        table = _spread(select, time, schema, table, windows, edges)
+    return finish_rows(select, table)
 
 
 def _spread(

@@ -19,11 +19,12 @@ from cepheid.expressions.format import as_written
 from cepheid.expressions.spark_columns import Expressions
 from cepheid.expressions.spark_numbers import mean_whole, sum_whole
 from cepheid.jobs.sources import EventSource, source_of
+from cepheid.kinds.selection.finishing import result_columns
 from cepheid.kinds.selection.store import IndexPlan, limit_stores, plan_index, run_index
 from cepheid.language import tree
 from cepheid.options import Held, holder_of
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import Extent, SelectAggregate, SelectKind
+from cepheid.plans.selection import Extent, SelectAggregate, Selection, SelectKind
 from cepheid.runtimes.spark.selection.join import join_frames
 from cepheid.runtimes.spark.selection.odd_times import warn_of_first_times, warn_of_stored_times
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, project, stream_of
@@ -127,9 +128,22 @@ def select_frames(plan: SelectPlan, frames: Sequence[DataFrame]) -> DataFrame:
     kept = stream._replace(frame=filtered(stream.frame, select.condition, expressions))
     if select.kind is SelectKind.FILTER:
         return project(
-            kept.frame, select, expressions, lambda node: stream.typed(node.attribute.text)
+            kept.frame, select.columns, expressions, lambda node: stream.typed(node.attribute.text)
         )
-    return aggregate_frame(plan, kept, expressions, arrival=numbered)
+    rows = aggregate_frame(plan, kept, expressions, arrival=numbered)
+    return finished(select, rows)
+
+
+def finished(select: Selection, frame: DataFrame) -> DataFrame:
+    """Filter aggregated rows by HAVING, and compute the columns of the result."""
+    rows = stream_of("", frame)
+    expressions = Expressions(lambda node: rows.typed(node.attribute.text))
+    if select.having is not None:
+        frame = frame.filter(expressions.column(select.having))
+    if select.results is None:
+        return frame
+    columns = result_columns(select)
+    return project(frame, columns, expressions, lambda node: rows.typed(node.attribute.text))
 
 
 def aggregate_frame(

@@ -82,7 +82,7 @@ class Sides:
 
     def result(self, pairs: DataFrame) -> DataFrame:
         """Build the columns of SELECT."""
-        return project(pairs, self.select, self.expressions, self._lookup)
+        return project(pairs, self.select.columns, self.expressions, self._lookup)
 
     def _lookup(self, node: tree.Attribute) -> Typed:
         return self._typed[node.variable.text, node.attribute.text]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 from cepheid.events.schema import EventSchema, ValueKind, read_schema
 from cepheid.expressions.spark_columns import Expressions, Lookup, Typed
 from cepheid.language import tree
-from cepheid.plans.selection import Selection
+from cepheid.plans.selection import SelectColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,11 +50,11 @@ def filtered(
 
 
 def project(
-    frame: DataFrame, select: Selection, expressions: Expressions, lookup: Lookup
+    frame: DataFrame, shown: Sequence[SelectColumn], expressions: Expressions, lookup: Lookup
 ) -> DataFrame:
     """Build the result columns; a plain attribute keeps its type."""
     columns = []
-    for column in select.columns:
+    for column in shown:
         expression = column.expression
         assert expression is not None, "columns are known once there is a schema"
         if isinstance(expression, tree.Attribute):
