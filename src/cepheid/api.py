@@ -157,6 +157,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         spark: object = None,
         strategy: str | None = None,
         device: str = "cpu",
+        changes: object = None,
     ) -> Any: ...
 
     def run(
@@ -166,6 +167,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         spark: object = None,
         strategy: str | None = None,
         device: str = "cpu",
+        changes: object = None,
     ) -> Any:
         """Run the query over events and return its result.
 
@@ -189,6 +191,11 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         device
             For events in this process: ``"cpu"``, ``"gpu"``, or ``"auto"``, which runs what a GPU
             does faster there, if there is one, and everything else on the CPU.
+        changes
+            The events are a changelog, and the query runs over its current table: the column of
+            the operation (insert, update, delete, and as Debezium and Delta's change data feed
+            write them), or a dict such as ``{"op": "op", "id": ["trade_id"]}`` with the columns
+            that tell events apart (``docs/changes.md``).
 
         Returns
         -------
@@ -224,7 +231,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             streams=self.plan.streams,
             text=self.text,
         )
-        asked = runtimes.Request(self, events, spark, strategy, device)
+        asked = runtimes.Request(self, events, spark, strategy, device, changes=changes)
         return runtimes.run(asked)
 
     def why_not(self, events: object, *, spark: object = None) -> WhyNot:

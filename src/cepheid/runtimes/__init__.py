@@ -41,6 +41,8 @@ class Request(NamedTuple):
     strategy: str | None = None
     device: str = "cpu"
     separate: bool = False
+    changes: object = None
+    """The columns of a changelog, if the events are one."""
 
     @property
     def place(self) -> Place:
@@ -120,6 +122,8 @@ def run(asked: Request) -> Any:
     """Run a query with the runtime for its input."""
     from cepheid.jobs.streams import named_streams
 
+    if asked.changes is not None:
+        return _over_changes(asked)
     kind = kind_of(asked.query.plan)
     streams = named_streams(asked.query.plan, asked.events)
     held = {holder_of(events) for events in streams}
@@ -134,6 +138,22 @@ def run(asked: Request) -> Any:
         return run_streams(asked.query, streams, asked.strategy)
     one = asked._replace(events=streams[0])
     return RUNS[one.place](one)
+
+
+def _over_changes(asked: Request) -> Any:
+    """Run a query over the current table of a changelog, in the container of the changelog."""
+    from cepheid.jobs.changes.asked import Changes
+    from cepheid.runtimes.changes import current_events
+
+    changes, spark = Changes.of(asked.changes), asked.spark
+    assert changes is not None, "there is a changelog"
+    now = current_events(asked.query, asked.events, spark, changes)
+    found = run(asked._replace(events=now, spark=None, changes=None))
+    if holder_of(asked.events) is not Held.TABLE:
+        return found
+    from cepheid.events.arriving import like
+
+    return like(asked.events, found)
 
 
 # ---------------------------------------------------------------------------------------

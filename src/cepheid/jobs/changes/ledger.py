@@ -1,0 +1,329 @@
+"""Which events are there, by id: batches of changes in, events that leave and come out (§18.2).
+
+    settle(changes)  ->  Settled: the places of events that leave, the rows that come
+
+Every event that comes gets a *place*, a number that counts up. The ledger has, for every id, the
+place and the time of its event. It has no events: those belong to whoever keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.arrays.columns import Columns, KeyTable, read_times
+from cepheid.arrays.key_values import KeyValues, join
+from cepheid.errors import DataError, Diagnostic
+from cepheid.events.temporal import LONG_AGO, TIME_MAX
+from cepheid.jobs.changes.asked import Changes
+from cepheid.jobs.changes.hashing import hash_rows
+from cepheid.jobs.changes.ops import BAD, BEFORE, DELETE, INSERT, SPELLINGS, UPDATE, read_ops
+from cepheid.jobs.ordering import ranks
+from cepheid.jobs.tables import table_from_bytes, table_to_bytes
+
+Numbers = NDArray[np.int64]
+
+NOWHERE = -1
+"""The place of an id without an event."""
+
+_HASHED = ("__first", "__second")
+"""The columns by which events without an id are known."""
+
+_EQUAL = "__equal"
+"""The column with the number of equal events."""
+
+
+class Counts(NamedTuple):
+    """How many changes of a batch had no effect, or an unusual one (§18.3, §18.4, §18.7)."""
+
+    bad: int = 0
+    odd: int = 0
+    late: int = 0
+
+    def plus(self, other: Counts) -> Counts:
+        """Add the numbers of another batch."""
+        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+class Settled(NamedTuple):
+    """What a batch of changes does: events leave by their places, and rows of the batch come."""
+
+    left: Numbers
+    """The places, times and notes of the events that leave."""
+    left_times: Numbers
+    left_notes: Numbers
+    rows: Numbers
+    """The rows of the batch that come, in order; then their ids, places and times."""
+    ids: Numbers
+    places: Numbers
+    times: Numbers
+    counts: Counts
+
+
+class Batch(NamedTuple):
+    """Changes as numbers: operations, ids and times; ``row`` is where each one stands."""
+
+    op: NDArray[np.int8]
+    id: Numbers
+    time: Numbers
+    row: Numbers
+
+    def take(self, chosen: NDArray[Any]) -> Batch:
+        """Select some of the changes."""
+        return Batch(*(column[chosen] for column in self))
+
+
+class Ledger:
+    """The ids of a table that changes; ``strict`` refuses bad changes."""
+
+    def __init__(self, changes: Changes, time: str, *, strict: bool) -> None:
+        self.changes, self.time, self.strict = changes, time, strict
+        self.keys = KeyTable(changes.id or _HASHED)
+        # Equal events have a number each: pairs of what they are and the how many-th.
+        self._several = KeyValues()
+        self._equal = np.zeros(0, np.int64)
+        self.place = np.zeros(0, np.int64)
+        self.at = np.zeros(0, np.int64)
+        self.note = np.zeros(0, np.int64)
+        """A number that the owner gives to every event."""
+        self.next = 0
+
+    def settle(self, table: pa.Table, until: int = LONG_AGO) -> Settled:
+        """Apply changes in order; events before a time are final.
+
+        Raises
+        ------
+        DataError
+            E505 if a column is missing, E583 if a change is bad and that is not allowed.
+        """
+        self.changes.check_columns(table.column_names)
+        if self.changes.order:
+            turned = _order(table, self.changes.order)
+            found = self._settle(table.take(turned), until)
+            return found._replace(rows=turned[found.rows])
+        return self._settle(table, until)
+
+    def _settle(self, table: pa.Table, until: int) -> Settled:
+        batch, bad = self._read(table)
+        adds = (batch.op != DELETE) & (batch.op != BEFORE)
+        late = adds & (batch.time < until)
+        batch, odd = batch.take(~late), 0
+        self._let_go(until)
+        if not self.changes.id:
+            batch, odd = self._by_occurrence(batch)
+        return self._settled(batch, Counts(bad, odd, int(late.sum())))
+
+    def _read(self, table: pa.Table) -> tuple[Batch, int]:
+        """Read the changes that are not bad, and count the others."""
+        op = read_ops(table[self.changes.op])
+        number = self.keys.number(Columns(self._known_by(table)))
+        wrong = {
+            f"the operation is none of {SPELLINGS}": op == BAD,
+            "the id is NULL": (number < 0) & (op != BAD),
+        }
+        if not self.changes.id:
+            wrong["an update without an id does not say what it replaces"] = op == UPDATE
+        adds = (op != DELETE) & (op != BEFORE)
+        times = np.zeros(len(table), np.int64)
+        rows = np.flatnonzero(adds & (op != BAD))
+        if len(rows):
+            times[rows], valid = _times(table, rows, self.time, strict=self.strict)
+            unread = np.zeros(len(table), np.bool_)
+            unread[rows] = ~valid
+            wrong["the time is NULL or out of range"] = unread
+        bad = np.zeros(len(table), np.bool_)
+        for why, here in wrong.items():
+            if self.strict and here.any():
+                _refuse(why, int(np.flatnonzero(here)[0]), table, self.changes)
+            bad |= here
+        says_nothing = (op == BEFORE) & bool(self.changes.id)
+        batch = Batch(op, number, times, np.arange(len(table)))
+        return batch.take(~bad & ~says_nothing), int(bad.sum())
+
+    def _known_by(self, table: pa.Table) -> pa.Table:
+        """Return the columns that tell events apart; without an id, two numbers for all of them."""
+        if self.changes.id:
+            return table.select(list(self.changes.id))
+        names = sorted(self.changes.attributes(table.column_names))
+        lanes = hash_rows([table[name] for name in names], len(table))
+        arrays = (pa.array(lane.view(np.int64)) for lane in lanes)
+        return pa.table(dict(zip(_HASHED, arrays, strict=True)))
+
+    def _let_go(self, until: int) -> None:
+        """Free the ids of final events."""
+        if until > LONG_AGO:
+            final = (self.place >= 0) & (self.at < until)
+            self.place[final] = NOWHERE
+            if not self.changes.id:
+                left, _ = self._pairs()
+                self._equal[left[np.flatnonzero(final)]] = 0
+
+    def _pairs(self) -> tuple[Numbers, Numbers]:
+        codes = np.asarray(self._several.known, np.int64) if len(self._several) else self.place
+        return codes >> 32, codes & 0xFFFFFFFF
+
+    def _by_occurrence(self, batch: Batch) -> tuple[Batch, int]:
+        """Give equal events numbers, so that each has an id; deletes take the last (§18.2)."""
+        self._equal = _longer(self._equal, len(self.keys), 0)
+        order = np.argsort(batch.id, kind="stable")
+        kind = batch.id[order]
+        adds = ~np.isin(batch.op[order], (DELETE, BEFORE))
+        first = _firsts(kind)
+        group = np.cumsum(first) - 1
+        total = np.cumsum(np.where(adds, 1, -1))
+        starts = np.flatnonzero(first)
+        before = np.where(starts > 0, total[starts - 1], 0)
+        running = total - before[group] + self._equal[kind]
+        # The least number so far in each group: later groups lie lower than all before them.
+        step = 2 * len(kind) + int(self._equal.max(initial=0)) + 1
+        lowest = np.minimum.accumulate(running - group * step) + group * step
+        count = running - np.minimum(lowest, 0)
+        previous = np.where(first, self._equal[kind], np.roll(count, 1))
+        if len(kind):
+            last = np.append(starts[1:], len(kind)) - 1
+            self._equal[kind[last]] = count[last]
+        there = adds | (previous > 0)
+        occurrence = np.where(adds, count, previous)
+        ids = np.full(len(batch.id), NOWHERE, np.int64)
+        ids[order[there]] = self._several.add_pairs(kind[there], occurrence[there])
+        found = batch._replace(id=ids)
+        return found.take(ids >= 0), int((~there).sum())
+
+    def _settled(self, batch: Batch, counts: Counts) -> Settled:
+        """Find the last change of every id; the ones before it only count."""
+        size = len(self.keys) if self.changes.id else len(self._several)
+        self.place = _longer(self.place, size, NOWHERE)
+        self.at = _longer(self.at, size, 0)
+        self.note = _longer(self.note, size, 0)
+        order = np.argsort(batch.id, kind="stable")
+        sorted_ = batch.take(order)
+        adds = sorted_.op != DELETE
+        if not self.changes.id:
+            adds &= sorted_.op != BEFORE
+        first = _firsts(sorted_.id)
+        there = np.where(first, self.place[sorted_.id] >= 0, np.roll(adds, 1))
+        odd = np.where(sorted_.op == INSERT, there, ~there)
+        if self.changes.id:
+            counts = counts._replace(odd=counts.odd + int(odd.sum()))
+        last = np.append(first[1:], True) if len(first) else first  # a value
+        touched = sorted_.id[first]
+        leaves = touched[self.place[touched] >= 0]
+        left = self.place[leaves], self.at[leaves], self.note[leaves]
+        self.place[touched] = NOWHERE
+        comes = sorted_.take(last & adds)
+        by_row = np.argsort(order[last & adds], kind="stable")
+        comes = comes.take(by_row)
+        places = self.next + np.arange(len(comes.id))
+        self.next += len(comes.id)
+        self.place[comes.id], self.at[comes.id] = places, comes.time
+        return Settled(*left, comes.row, comes.id, places, comes.time, counts)
+
+    # Saving --------------------------------------------------------------------------------------
+
+    @property
+    def spare(self) -> int:
+        """Count the ids without an event, which are kept until the next ``compact``."""
+        return int((self.place[: self._size] < 0).sum())
+
+    @property
+    def _size(self) -> int:
+        return len(self.keys) if self.changes.id else len(self._several)
+
+    def compact(self) -> None:
+        """Forget the ids that have no event."""
+        kept = np.flatnonzero(self.place[: self._size] >= 0)
+        if self.changes.id:
+            self.keys = self.keys.take(kept)
+        else:
+            kinds, numbers = (part[kept] for part in self._pairs())
+            seen, renumbered = np.unique(kinds, return_inverse=True)
+            self.keys, self._equal = self.keys.take(seen), self._equal[seen]
+            self._several = KeyValues()
+            self._several.add(pa.array(join(renumbered, numbers)))
+        self.place, self.at, self.note = self.place[kept], self.at[kept], self.note[kept]
+
+    def to_bytes(self) -> bytes:
+        """Serialize the ids that have an event."""
+        self.compact()
+        keys = dict(zip(self.keys.names, self.keys.arrays(), strict=True))
+        if not self.changes.id:
+            keys[_EQUAL] = pa.array(self._equal[: len(self.keys)])
+        pairs = self._several.known if len(self._several) else pa.array([], pa.int64())
+        numbers = {"place": self.place, "at": self.at, "note": self.note}
+        events: dict[str, Any] = {name: pa.array(own) for name, own in numbers.items()}
+        events |= {} if self.changes.id else {"pair": pairs}
+        saved = _Saved(self.next, table_to_bytes(pa.table(keys)), table_to_bytes(pa.table(events)))
+        return msgspec.msgpack.encode(saved)
+
+    def read(self, data: bytes) -> None:
+        """Deserialize what ``to_bytes`` wrote."""
+        saved = msgspec.msgpack.decode(data, type=_Saved)
+        keys, events = table_from_bytes(saved.keys), table_from_bytes(saved.events)
+        self.next = saved.next
+        if len(keys):
+            self.keys.restore([_array(keys[name]) for name in self.keys.names])
+        self.place, self.at, self.note = (
+            events[name].to_numpy().copy() for name in ("place", "at", "note")
+        )
+        if not self.changes.id:
+            self._equal = keys[_EQUAL].to_numpy().copy()
+            if len(events):
+                self._several.add(_array(events["pair"]))
+
+
+class _Saved(msgspec.Struct, array_like=True):
+    next: int
+    keys: bytes
+    events: bytes
+
+
+def _array(column: Any) -> Any:
+    return pa.concat_arrays([*column.chunks, pa.array([], column.type)])
+
+
+def _firsts(numbers: Numbers) -> NDArray[np.bool_]:
+    """Mark the first of equal neighbours."""
+    first = np.ones(len(numbers), np.bool_)
+    first[1:] = numbers[1:] != numbers[:-1]
+    return first
+
+
+def _longer(array: Numbers, size: int, fill: int) -> Numbers:
+    if size <= len(array):
+        return array
+    longer = np.full(max(size, 2 * len(array)), fill, np.int64)
+    longer[: len(array)] = array
+    return longer
+
+
+def _order(table: pa.Table, names: tuple[str, ...]) -> Numbers:
+    """Return where each row stands in the order of some columns, NULL first."""
+    found = []
+    for name in reversed(names):
+        column = table[name]
+        found.append(np.where(np.asarray(column.is_null()), -1, ranks(column)))
+    return np.lexsort(found)
+
+
+def _times(
+    table: pa.Table, rows: Numbers, name: str, *, strict: bool
+) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Read the times of rows, and mark those that are times of events."""
+    if name not in table.column_names or strict:
+        return read_times(Columns(table.take(rows)), name), np.ones(len(rows), np.bool_)
+    vector = Columns(table.take(rows)).ticks(name)
+    times = np.asarray(vector.data, np.int64)
+    valid = np.ones(len(rows), np.bool_) if vector.valid is None else vector.valid.copy()
+    valid &= (times >= -TIME_MAX) & (times <= TIME_MAX)
+    return np.where(valid, times, 0), valid
+
+
+def _refuse(why: str, row: int, table: pa.Table, changes: Changes) -> None:
+    op = table[changes.op][row].as_py()
+    message = f"the change in row {row} is bad: {why}; `{changes.op}` is {op!r}"
+    helps = ['name the columns that tell events apart: changes={"op": ..., "id": [...]}']
+    raise DataError([Diagnostic("E583", message, helps=tuple(helps) if "id" in why else ())])
