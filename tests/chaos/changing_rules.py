@@ -29,7 +29,7 @@ from tests.chaos.routes import committed_rows
 from tests.chaos.rules_driver import LAST
 
 import cepheid
-from cepheid.kinds.workload.alert_limits import values_of
+from cepheid.kinds.workload.json_rows import json_rows
 from cepheid.kinds.workload.rule_records import Drop, from_line
 from cepheid.runtimes.rules_log import FOLDER
 
@@ -208,7 +208,8 @@ class Round:
         text = self.texts[name]
         rows = cepheid.query(text.query).run(events.sort_by("ts"))
         certain = [text.is_certain(row, until) for row in rows.to_pylist()]
-        return Counter(map(_canonical, values_of(rows.filter(pa.array(certain, pa.bool_())))))
+        kept = json_rows(rows.filter(pa.array(certain, pa.bool_())))
+        return Counter(_canonical(str(row)) for row in kept.to_pylist())
 
     def _lives(self, batches: list[Batch], final: int) -> Iterator[tuple[str, int | None, int]]:
         """Yield from which watermark to which each rule was there."""

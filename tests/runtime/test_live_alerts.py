@@ -28,9 +28,10 @@ from cepheid.jobs.ordering import ordered
 from cepheid.jobs.work import Work
 from cepheid.kinds.pipeline.single import as_pipeline
 from cepheid.kinds.workload import live_alerts
-from cepheid.kinds.workload.alert_limits import SHOWN, values_of
+from cepheid.kinds.workload.alert_limits import SHOWN
 from cepheid.kinds.workload.alerts import Limits, alert_schema
 from cepheid.kinds.workload.dated_rows import dated
+from cepheid.kinds.workload.json_rows import json_rows
 from cepheid.kinds.workload.live_alerts import LiveAlerts, RunningAlerts
 from cepheid.kinds.workload.rule_places import Freedom, freedom_of, keys_for
 from cepheid.kinds.workload.rule_records import Drop, Numbered, Put, Timing, from_line, to_lines
@@ -148,7 +149,7 @@ def expected(put: Put, events: pa.Table, until: int = FOREVER) -> list[str]:
     shown = rows.drop_columns([n for n in put.timing.hidden if n.startswith("__time")])
     fates = Limits(put).fates(shown, times)
     kept = shown.filter(pa.array((fates == SHOWN) & (times < until)))
-    return sorted(map(_canonical, values_of(kept)))
+    return sorted(_canonical(str(row)) for row in json_rows(kept).to_pylist())
 
 
 def _times(put: Put, rows: pa.Table, events: pa.Table) -> Any:

@@ -17,15 +17,9 @@ from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.limited_rules import check_columns, untimed_limit
 from cepheid.interfaces.rule_queries import Ready, Refusals, RuleQuery
 from cepheid.jobs.sources import EventSource
-from cepheid.kinds.workload.alert_limits import (
-    DUPLICATE,
-    OVER_LIMIT,
-    SHOWN,
-    WHY,
-    Throttle,
-    values_of,
-)
+from cepheid.kinds.workload.alert_limits import DUPLICATE, OVER_LIMIT, SHOWN, WHY, Throttle
 from cepheid.kinds.workload.dated_rows import Dated, dated
+from cepheid.kinds.workload.json_rows import json_rows
 from cepheid.runtimes.backtest import Pass, run_pass
 from cepheid.store.snapshot import Interval
 
@@ -123,7 +117,6 @@ def _alerts_of(one: Reported, kind: pa.DataType) -> pa.Table:
     at: Any = pa.array([None] * count, kind)
     if one.times is not None:
         at = pa.array(one.times[order], pa.int64()).cast(kind)
-    values = values_of(one.rows.take(order))
     name, variant, severity = one.query.rule.name, one.query.values, one.query.rule.severity
     columns: dict[str, Any] = {
         "rule": pa.array([name] * count, pa.string()),
@@ -131,7 +124,7 @@ def _alerts_of(one: Reported, kind: pa.DataType) -> pa.Table:
         "severity": pa.array([severity or None] * count, pa.string()),
         "at": at,
         "suppressed": pa.array([WHY[fate] for fate in one.fates[order].tolist()], pa.string()),
-        "values": pa.array(values, pa.string()),
+        "values": json_rows(one.rows.take(order)),
     }
     return pa.table(columns)
 

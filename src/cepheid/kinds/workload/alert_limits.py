@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.jobs.derived import MATCH_ID
+from cepheid.kinds.workload.json_rows import json_rows
 from cepheid.plans.limits import Limit
 
 SHOWN, DUPLICATE, OVER_LIMIT = 0, 1, 2
@@ -91,26 +91,8 @@ def in_order(rows: pa.Table, times: NDArray[np.int64]) -> NDArray[np.int64]:
     if not len(order) or (np.diff(sorted_times) > 0).all():
         return order
     names = [name for name in rows.column_names if name != MATCH_ID]
-    texts = values_of(rows.select(names))
+    texts = json_rows(rows.select(names)).to_pylist()
     return np.array(sorted(order.tolist(), key=lambda n: (times[n], texts[n])), np.int64)
-
-
-def values_of(rows: pa.Table) -> list[str]:
-    """Write every row as JSON."""
-    encode = msgspec.json.Encoder(enc_hook=str).encode
-    return [encode(row).decode() for row in python_rows(rows)]
-
-
-def python_rows(rows: pa.Table) -> list[dict[str, object]]:
-    """Convert rows to Python; a time beyond the years of Python becomes text."""
-    try:
-        return rows.to_pylist()
-    except (ValueError, OverflowError):
-        fields = [
-            field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field
-            for field in rows.schema
-        ]
-        return rows.cast(pa.schema(fields)).to_pylist()
 
 
 def keys_of(columns: Iterable[Iterable[object]], count: int) -> Iterator[str]:

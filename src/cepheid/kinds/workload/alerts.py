@@ -8,15 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.jobs.derived import TIME
-from cepheid.kinds.workload.alert_limits import (
-    DUPLICATE,
-    OVER_LIMIT,
-    SHOWN,
-    WHY,
-    Throttle,
-    values_of,
-)
+from cepheid.kinds.workload.alert_limits import DUPLICATE, OVER_LIMIT, SHOWN, WHY, Throttle
 from cepheid.kinds.workload.dated_rows import Dated
+from cepheid.kinds.workload.json_rows import json_rows
 from cepheid.kinds.workload.rule_records import Put
 
 SUPPRESSED = "suppressed"
@@ -127,6 +121,6 @@ def _table(put: Put, rows: pa.Table, times: Any, schema: pa.Schema) -> pa.Table:
         columns[name] = rows[name].cast(kind) if found else pa.nulls(count, kind)
     columns["key"] = pa.nulls(count, pa.string())
     if put.keys:
-        columns["key"] = pa.array(values_of(rows.select(list(put.keys))), pa.string())
-    columns["values"] = pa.array(values_of(rows), pa.string())
+        columns["key"] = json_rows(rows.select(list(put.keys)))
+    columns["values"] = json_rows(rows)
     return pa.table([columns[name] for name in schema.names], schema=schema)
