@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -21,29 +22,54 @@ WARM = 2
 """Micro-batches before the measurement: code is compiled, and states are made."""
 
 
-def cpu_seconds() -> float:
-    """Add up the CPU time of this process and all below it."""
+class Spent(NamedTuple):
+    """CPU seconds of the JVM, of the Python workers, and of the driver, and the clock."""
+
+    jvm: float
+    workers: float
+    driver: float
+    clock: float
+
+    @property
+    def cpu(self) -> float:
+        """Add up the CPU seconds."""
+        return self.jvm + self.workers + self.driver
+
+    def since(self, before: Spent) -> Spent:
+        """Subtract what was spent before."""
+        return Spent(*(mine - theirs for mine, theirs in zip(self, before, strict=True)))
+
+
+def spent() -> Spent:
+    """Measure this process and all below it."""
     own, times = {os.getpid()}, {}
-    parents = {}
+    parents: dict[int, int] = {}
+    java: set[int] = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                fields = (entry / "stat").read_bytes().rsplit(b")", 1)[1].split()
+                name, _, rest = (entry / "stat").read_bytes().rpartition(b")")
             except OSError:
                 continue
+            fields = rest.split()
+            if name.endswith(b"(java"):
+                java.add(int(entry.name))
             parents[int(entry.name)] = int(fields[1])
             times[int(entry.name)] = sum(map(int, fields[11:15]))
     grown = True
     while grown:
         more = {pid for pid, parent in parents.items() if parent in own} - own
         own, grown = own | more, bool(more)
-    return sum(times.get(pid, 0) for pid in own) / TICKS
+    driver = times[os.getpid()]
+    jvm = sum(times[pid] for pid in own & java)
+    workers = sum(times.get(pid, 0) for pid in own) - driver - jvm
+    return Spent(jvm / TICKS, workers / TICKS, driver / TICKS, time.monotonic())
 
 
 def run(
     rules: dict[str, str], events: pa.Table, batch: int, folder: Path
-) -> tuple[float, float, int, int]:
-    """Return CPU seconds, seconds by the clock, events and rows after the first micro-batches."""
+) -> tuple[Spent, int, int]:
+    """Return the time, events and rows after the first micro-batches."""
     (folder / "rules").mkdir()
     (folder / "events").mkdir()
     for name, text in rules.items():
@@ -65,18 +91,18 @@ def run(
         buckets=2,
         times=source.read().workload.times,
     )
-    marks: list[tuple[float, float]] = []
+    marks: list[Spent] = []
 
     def watch() -> None:
         commits = folder / "state" / "commits"
         while not (commits / str(WARM - 1)).exists():
             time.sleep(0.05)
-        marks.append((cpu_seconds(), time.monotonic()))
+        marks.append(spent())
 
     threading.Thread(target=watch, daemon=True).start()
     with live_session(options) as spark:
         stream_rules_in(spark, Rulebook(source, print), options, print)
-        marks.append((cpu_seconds(), time.monotonic()))
+        marks.append(spent())
         rows = spark.read.parquet(str(folder / "rows")).count()
-    (before, begun), (after, ended) = marks
-    return after - before, ended - begun, len(events) - WARM * batch, rows
+    before, after = marks
+    return after.since(before), len(events) - WARM * batch, rows
