@@ -26,7 +26,7 @@ import pyarrow.parquet as parquet
 from tests.chaos.driver import DONE
 from tests.chaos.processes import Driver
 from tests.chaos.routes import committed_rows
-from tests.chaos.rules_driver import LAST
+from tests.chaos.rules_driver import LAST, REMOVED
 
 import cepheid
 from cepheid.kinds.workload.json_rows import json_rows
@@ -87,6 +87,8 @@ class Result(NamedTuple):
     batches: int
     came: int
     rows: int
+    compacted: int
+    """Files of the rules log that were removed."""
     wrong: list[str]
 
 
@@ -120,7 +122,7 @@ class Round:
             driver.kill_all()
         if not (self.folder / DONE).exists():
             said = (self.folder / "log").read_text(errors="replace")[-2000:]
-            return Result(killed, 0, 0, 0, [f"the last driver failed: {said}"])
+            return Result(killed, 0, 0, 0, 0, [f"the last driver failed: {said}"])
         return self._checked(killed)
 
     def _started(self) -> Driver:
@@ -202,7 +204,9 @@ class Round:
                 text = f"{name}: {more.total()} too many, {less.total()} missing"
                 wrong.append(f"{text}: {self.texts[name].query}: {list(more or less)[:2]}")
         rows_count = sum(one.total() for one in found.values())
-        return Result(killed, len(batches), len(expected) - len(STAY), rows_count, wrong)
+        compacted = len(list((self.folder / REMOVED).iterdir()))
+        came = len(expected) - len(STAY)
+        return Result(killed, len(batches), came, rows_count, compacted, wrong)
 
     def _rows(self, name: str, events: pa.Table, until: int) -> Counter[str]:
         text = self.texts[name]
@@ -225,6 +229,11 @@ class Round:
         for name, begun in since.items():
             yield name, begun, final
 
+    def _log_file(self, name: str) -> Path:
+        """Find a file of the rules log, which may have been compacted."""
+        removed = self.folder / REMOVED / name
+        return removed if removed.exists() else self.folder / "state" / FOLDER / name
+
     def _batches(self) -> Iterator[Batch]:
         """Read Spark's logs: which files belong to which micro-batch."""
         state = self.folder / "state"
@@ -243,7 +252,7 @@ class Round:
             records = [
                 from_line(line)
                 for path in sorted(came[1])
-                for line in (state / FOLDER / Path(path).name).read_bytes().splitlines()
+                for line in self._log_file(Path(path).name).read_bytes().splitlines()
             ]
             yield Batch(before, [one.record for one in sorted(records, key=lambda r: r.number)])
             new = [parquet.read_table(self.folder / "events" / Path(p).name) for p in came[0]]

@@ -18,10 +18,13 @@ from cepheid.interfaces.rule_queries import EventColumns, ready_rules
 from cepheid.interfaces.rules import stamp_of
 from cepheid.interfaces.stream_options import Options
 from cepheid.interfaces.stream_rules import Rulebook, Source, stream_rules_in
+from cepheid.runtimes import rules_log, rules_read
 from cepheid.spark.failures import FAILURES, clear_error
 from cepheid.spark.session import keep_checkpoints_local
 
 LAST = "last"
+REMOVED = "removed"
+"""The files of the rules log that were compacted; the check reads them."""
 WATERMARK = "1 second"
 
 
@@ -30,9 +33,29 @@ def complain(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
+def compact_often(folder: Path) -> None:
+    """Compact the rules log at every third change, up to what may be repeated now.
+
+    Spark keeps all offsets here, so that the check can read them.
+    """
+
+    def newest(checkpoint: Path) -> int | None:
+        commits = (checkpoint / "commits").glob("*")
+        return max((int(path.name) for path in commits if path.name.isdigit()), default=None)
+
+    def put_aside(file: Path) -> None:
+        file.replace(folder / REMOVED / file.name)
+
+    (folder / REMOVED).mkdir(exist_ok=True)
+    rules_read.oldest_kept = newest
+    rules_log.FILES_MAX = 3
+    rules_log.remove = put_aside
+
+
 def main(place: str) -> None:
     """Run the rules."""
     folder = Path(place)
+    compact_often(folder)
     builder = SparkSession.builder.master(f"local[2,{TRIES}]")
     for key, value in spark_options().items():
         builder = builder.config(key, value)

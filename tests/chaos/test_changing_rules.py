@@ -17,3 +17,4 @@ def test_rules_that_come_and_go_beside_kills_lose_nothing(tmp_path: Path) -> Non
     assert result.kills == 1
     assert result.came >= 2
     assert result.rows > 100
+    assert result.compacted >= 3
