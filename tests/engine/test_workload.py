@@ -14,6 +14,7 @@ from tests.engine.test_linear import SCHEMA, linear_queries, runnable
 
 from cepheid.api import query
 from cepheid.errors import DataError
+from cepheid.kinds.workload.explain import explain_shared
 from cepheid.kinds.workload.live_rules import RunningRules
 from cepheid.kinds.workload.live_snapshot import rules_from_bytes, rules_to_bytes
 from cepheid.kinds.workload.sharing import share
@@ -141,6 +142,39 @@ def test_related_queries_over_trailing_windows_equal_the_oracle(
     check(texts, events, batch_rows)
 
 
+@st.composite
+def negated_queries(draw: st.DrawFn) -> list[str]:
+    """Draw contiguous queries with negation of single events, at every place of a sequence."""
+    where, group = draw(choice(GROUPS))
+    window = draw(choice([one for one in WINDOWS if one != "WITHIN 2 s"]))
+    ties = draw(choice(["", "TIES arrival"]))
+    more = draw(choice(["", ", SUM(A.price), MIN(A.price)"]))
+    found = []
+    for _ in range(draw(st.integers(2, 4))):
+        places = [draw(choice(["", "", "NOT C c", "NOT (C c OR B n)"])) for _ in range(3)]
+        first, last = draw(choice(["A", "A+", "A x"])), draw(choice(["B", "B+", "(B OR D)"]))
+        own = first.replace("A x", "A A")
+        items = [places[0], own, places[1].replace("c", "d").replace("n)", "m)"), last]
+        items.append(places[2].replace("c", "e").replace("n)", "o)"))
+        pattern = ", ".join(filter(None, items))
+        clauses = [
+            f"RETURN COUNT(*){more} PATTERN SEQ({pattern}) SEMANTICS contiguous",
+            f"WHERE {where}" if where else "",
+            *(group, window, ties),
+        ]
+        found.append(runnable(clauses))
+    return found
+
+
+@given(negated_queries(), streams(SCHEMA, events_max=8), st.integers(1, 8))
+def test_contiguous_queries_with_negation_equal_the_oracle(
+    texts: list[str], events: list[Mapping[str, object]], batch_rows: int
+) -> None:
+    plans = [TrendPlan.of(query(text, schema=SCHEMA).plan) for text in texts]
+    assert len(share([str(n) for n in range(len(texts))], plans).groups) == 1
+    check(texts, events, batch_rows)
+
+
 @given(
     st.lists(linear_queries(), min_size=2, max_size=3),
     streams(SCHEMA, events_max=6),
@@ -171,6 +205,30 @@ def test_a_state_of_rules_over_trailing_windows_that_ran_alone_goes_on() -> None
         found.append([{name: t.to_pylist() for name, t in part.items()} for part in rows])
     assert found[0] == found[1]
     assert found[0][0]["q1"]
+
+
+def test_a_state_of_contiguous_rules_with_negation_that_ran_alone_goes_on() -> None:
+    # Earlier versions did not share them.
+    table = table_of(stream("a1 b2 c3 a4 b5 c6 a7 b8"))
+    patterns_ = ("SEQ(NOT C, A, B)", "SEQ(A, B)", "SEQ(A, B, NOT C)")
+    clauses = "SEMANTICS contiguous WITHIN 6 s SLIDE 3 s"
+    texts = [f"RETURN COUNT(*) PATTERN {pattern} {clauses}" for pattern in patterns_]
+    plans = [TrendPlan.of(query(text).with_schema(table.schema).plan) for text in texts]
+    found = []
+    for negated in (False, True):
+        shared = share([f"q{n}" for n in range(len(texts))], plans, negated=negated)
+        assert len(shared.groups) == int(negated)
+        rules = RunningRules(table.schema)
+        rules.add(shared)
+        rows = [rules.feed(table.slice(0, 4))]
+        other = rules_from_bytes(rules_to_bytes(rules), table.schema)
+        assert len(other.generations[0].job.shared.groups) == int(negated)
+        rows += [other.feed(table.slice(4)), other.finish()]
+        found.append(
+            {name: [row for part in rows for row in part[name].to_pylist()] for name in rows[0]}
+        )
+    assert found[0] == found[1]
+    assert all(found[0].values())
 
 
 TWINS = [
@@ -207,6 +265,64 @@ def test_queries_that_differ_in_return_and_having_run_once(window: str) -> None:
     for name, text in zip("qr", texts[1:], strict=True):
         expected = evaluate(query(text, schema=SCHEMA).tree, events)
         assert [row["count"] for row in found.get(name, [])] == [row["count"] for row in expected]
+
+
+ALONE = {
+    "exact numbers": "PATTERN A+ WHERE [key] GROUP-BY key WITHIN 4 s SLIDE 2 s NUMBERS exact",
+    "contiguous, trailing": "PATTERN A+ WHERE [key] SEMANTICS contiguous GROUP-BY key WITHIN 4 s",
+    "on expiry": "PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key WITHIN 3 s EMIT ON EXPIRY",
+    "several partitions": "PATTERN SEQ(A+, B) WHERE [key] WITHIN 4 s",
+    "counted": "PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key WITHIN 4 EVENTS SLIDE 2 EVENTS",
+    "a sequence negated": "PATTERN SEQ(A+, NOT SEQ(B, C), B b) WHERE [key] GROUP-BY key "
+    "WITHIN 6 s SLIDE 3 s",
+    "contiguous, a sequence negated": "PATTERN SEQ(A+, B b, NOT SEQ(C, B)) SEMANTICS contiguous "
+    "WITHIN 6 s SLIDE 3 s",
+    "and": "PATTERN A+ AND B WHERE [key] GROUP-BY key WITHIN 6 s SLIDE 3 s",
+    "chosen": "PATTERN SEQ(A, B) WHERE [key] AFTER MATCH SKIP PAST LAST GROUP-BY key "
+    "WITHIN 6 s SLIDE 6 s",
+}
+"""Queries that are not merged with others."""
+
+
+@pytest.mark.parametrize("kind", ALONE)
+def test_queries_that_run_alone_and_differ_in_having_run_once(kind: str) -> None:
+    """So do rules whose limit is a parameter of HAVING; one may go, and the rest go on."""
+    text = f"RETURN COUNT(*) AS {{name}} {ALONE[kind]} HAVING COUNT(*) > {{least}}"
+    numbers = text.rpartition("NUMBERS exact")
+    if numbers[1]:
+        text = f"{numbers[0]}{numbers[2]} NUMBERS exact"
+    texts = [text.format(name=name, least=n) for n, name in ((1, "n"), (2, "m"), (0, "n"))]
+    types, keys = "aabacbabbcab" * 2, "kjkkjkjkkjkk" * 2
+    events: list[Mapping[str, object]] = [
+        *stream(
+            " ".join(
+                f"{t}{n}(key='{k}', price={n}.0, volume=1, zone='z')"
+                for n, (t, k) in enumerate(zip(types, keys, strict=True))
+            )
+        )
+    ]
+    plans = [TrendPlan.of(query(one, schema=SCHEMA).plan) for one in texts]
+    shared = share(["p", "q", "r"], plans)
+    assert shared.twins == {1: 0, 2: 0}
+    assert len(WorkloadState(WorkloadJob(shared)).alone) == 1
+    assert "once for all, they differ in RETURN and HAVING: p, q, r" in explain_shared(shared)
+    for batch_rows in (1, 5, 30):
+        check(texts, events, batch_rows)
+    assert evaluate(query(texts[2], schema=SCHEMA).tree, events)
+    if kind == "counted":
+        return  # The last windows leave at the end, whatever is removed.
+    table = table_of(events)
+    rules = RunningRules(table.schema)
+    rules.add(shared)
+    found = rules.feed(table.slice(0, 9))["r"].to_pylist()
+    for gone, begin in (("p", 9), ("q", 15)):
+        rules.remove(gone)
+        found += rules.feed(table.slice(begin, 3))["r"].to_pylist()
+        rules = rules_from_bytes(rules_to_bytes(rules), table.schema)
+        found += rules.feed(table.slice(begin + 3, 3))["r"].to_pylist()
+    found += rules.feed(table.slice(21))["r"].to_pylist() + rules.finish()["r"].to_pylist()
+    expected = evaluate(query(texts[2], schema=SCHEMA).tree, events)
+    assert [row["n"] for row in found] == [row["n"] for row in expected]
 
 
 def rows_of(live: LiveRules, batch: pa.Table, found: dict[str, list[dict[str, object]]]) -> None:

@@ -94,7 +94,7 @@ def advance_until(
                     r = source[s]
                     if unit[r]:
                         lost = tiny(V[k, r, 0]) and (parts > 1 or not present(V[k, r, 0]))
-                    elif contiguous and ((alone and not kept[q]) or _is_gone(kept, stamp[k], r)):
+                    elif contiguous and _is_cut(kept, stamp[k], r, q, alone):
                         continue
                     inc = add(inc, V[k, r, 0], p)
                 if lost and tiny(inc) and not present(V[k, q, 0]):
@@ -114,10 +114,9 @@ def advance_until(
                     )  # fmt: skip
         if contiguous:
             stamp[k, last] += 1
-        else:
-            for e in range(i, j):
-                for t in range(clear_ptr[codes[e]], clear_ptr[codes[e] + 1]):
-                    _empty(V[k], M[k], clear[t], zero)
+        for e in range(i, j):
+            for t in range(clear_ptr[codes[e]], clear_ptr[codes[e] + 1]):
+                _empty(V[k], M[k], clear[t], zero)
         grown = False
         for x in range(m):
             q = touched[x]
@@ -139,9 +138,13 @@ def advance_until(
 
 
 @kernel()
-def _is_gone(kept, stamp, r):
-    """Check whether an event has emptied a node of a key, by not writing it (contiguous)."""
-    return not kept[r] and stamp[r] != stamp[stamp.shape[0] - 1]
+def _is_cut(kept, stamp, r, q, alone):
+    """Check whether events cut off the matches of a node of a key (contiguous).
+
+    The last event has emptied it by not writing it, or a match would go on past tied events. The
+    only nodes that are kept and extended are those of the empty match.
+    """
+    return not kept[r] and ((alone and not kept[q]) or stamp[r] != stamp[stamp.shape[0] - 1])
 
 
 @kernel()
@@ -160,9 +163,8 @@ def _gather_values(
     """Gather sums and extremes as ``advance_until`` gathers counts."""
     for s in range(source_ptr[q], source_ptr[q + 1]):
         r = source[s]
-        if contiguous and not unit[r]:
-            if (alone and not kept[q]) or _is_gone(kept, stamp, r):
-                continue
+        if contiguous and not unit[r] and _is_cut(kept, stamp, r, q, alone):
+            continue
         for a in range(1, V.shape[1]):
             nV[q, a] = add(nV[q, a], V[r, a], p)
         if present(V[r, 0]):

@@ -29,6 +29,15 @@ from cepheid.plans.plan import PipelinePlan, Plan, TrendPlan
 FORMAT = Format("rules", 2, "rules")
 
 
+_FORMER: tuple[dict[str, bool], ...] = (
+    {},
+    {"negated": False},
+    {"negated": False, "look_back": False},
+    {"negated": False, "look_back": False, "trailing": False},
+)
+"""How this and earlier versions shared: queries that ran alone in a state go on so."""
+
+
 class _Generation(msgspec.Struct, array_like=True):
     """Rules that were added together, those removed since, and the state of the others."""
 
@@ -89,20 +98,16 @@ def rules_from_bytes(
 
 def generation_of(came: Rules, gone: tuple[str, ...], data: bytes, *, merge: bool) -> Generation:
     """Restore rules that were added together."""
-    job = WorkloadJob(plan_of(came, gone, merge=merge))
-    try:
-        state = workload_from_bytes(job, data)
-    except OtherGroupsError:
-        # Earlier versions ran queries with edge predicates alone, and before that those over
-        # trailing windows; these go on so.
+    *newer, oldest = _FORMER
+    for former in newer:
+        job = WorkloadJob(plan_of(came, gone, merge=merge, **former))
         try:
-            job = WorkloadJob(plan_of(came, gone, merge=merge, look_back=False))
             state = workload_from_bytes(job, data)
         except OtherGroupsError:
-            former = plan_of(came, gone, merge=merge, trailing=False, look_back=False)
-            job = WorkloadJob(former)
-            state = workload_from_bytes(job, data)
-    return Generation(job, state, came, list(gone), merge=merge)
+            continue
+        return Generation(job, state, came, list(gone), merge=merge)
+    job = WorkloadJob(plan_of(came, gone, merge=merge, **oldest))
+    return Generation(job, workload_from_bytes(job, data), came, list(gone), merge=merge)
 
 
 @lru_cache(maxsize=4096)
@@ -120,13 +125,15 @@ def plan_of(
     merge: bool,
     trailing: bool = True,
     look_back: bool = True,
+    negated: bool = True,
 ) -> SharedPlan:
     """Build the plan of rules that were added together, without the removed ones.
 
-    Without ``trailing``, rules over trailing windows run alone, without ``look_back`` those with
-    edge predicates.
+    ``trailing``, ``look_back`` and ``negated`` are those of ``share``.
     """
     plans = [TrendPlan.from_json(plan) for _, plan in came]
     names = [name for name, _ in came]
-    shared = share(names, plans, merge=merge, trailing=trailing, look_back=look_back)
+    shared = share(
+        names, plans, merge=merge, trailing=trailing, look_back=look_back, negated=negated
+    )
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

@@ -111,7 +111,7 @@ def why_apart(plan: TrendPlan) -> str:
 
 
 def twin_name(plan: TrendPlan) -> tuple[object, ...]:
-    """Collect what queries that look back have in common if they differ in RETURN and HAVING."""
+    """Collect what queries have in common if they differ in RETURN and HAVING only."""
     return meaning_of(plan), plan.columns, plan.output.counts_keys
 
 

@@ -18,7 +18,6 @@ from cepheid.kinds.trend.planning.configurations import (
     configurations_of,
     why_not_configured,
 )
-from cepheid.kinds.trend.planning.granularity import looks_back
 from cepheid.kinds.workload.look_back_sharing import LookBackGroup, share_look_back, twin_name
 from cepheid.kinds.workload.member_shapes import (
     Conditions,
@@ -107,7 +106,7 @@ class SharedPlan:
 
     @cached_property
     def twins(self) -> dict[int, int]:
-        """Map queries that look back to the first one that differs in RETURN and HAVING only.
+        """Map queries that run alone to the first one that differs in RETURN and HAVING only.
 
         Its rows are theirs, because both are evaluated when rows leave.
         """
@@ -116,7 +115,7 @@ class SharedPlan:
         for n in sorted(self.alone):
             plan = self.plans[n]
             listing = plan.output.kind is not OutputKind.AGGREGATES
-            if self.alone[n] == ASKED or listing or plan.has_deadlines or not looks_back(plan):
+            if self.alone[n] == ASKED or listing or plan.has_deadlines:
                 continue
             name = twin_name(plan)
             if first.setdefault(name, n) != n:
@@ -141,12 +140,14 @@ def share(
     merge: bool = True,
     trailing: bool = True,
     look_back: bool = True,
+    negated: bool = True,
     beside: Mapping[str, PipelinePlan] | None = None,
 ) -> SharedPlan:
     """Group queries that can run together; without ``merge`` they share only the reading.
 
-    Without ``trailing``, so do those over trailing windows, and without ``look_back`` those with
-    edge predicates. ``beside`` are queries of other kinds.
+    Without ``trailing``, so do those over trailing windows, without ``look_back`` those with edge
+    predicates, and without ``negated`` contiguous ones with negation: earlier versions did so.
+    ``beside`` are queries of other kinds.
     """
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
@@ -154,6 +155,7 @@ def share(
     candidates: dict[tuple[object, ...], list[_Draft]] = {}
     for number, plan in enumerate(plans):
         merges = merge and (trailing or plan.window.kind is not WindowKind.TRAILING)
+        merges = merges and (negated or not _is_negated(plan))
         why = why_alone(plan) if merges else ASKED
         if why == LOOKS_BACK and look_back:
             looking.append((number, plan))
@@ -204,6 +206,12 @@ def why_alone(plan: TrendPlan) -> str:
     if overlap and len(plan.patterns[0].states) > MATRIX_STATES_MAX:
         return f"more than {MATRIX_STATES_MAX} states, where windows overlap"
     return _why_no_stacks(plan) if trailing else ""
+
+
+def _is_negated(plan: TrendPlan) -> bool:
+    """Check whether a plan is contiguous, with negation."""
+    contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
+    return contiguous and any(template.guards for template in plan.patterns)
 
 
 def _why_no_stacks(plan: TrendPlan) -> str:

@@ -50,8 +50,6 @@ def why_not_configured(plan: TrendPlan) -> str:
     template = plan.patterns[0]
     if not template.guards:
         return ""
-    if plan.semantics is tree.Semantics.CONTIGUOUS:
-        return "contiguous with negation"
     if any(not _is_simple(guard.template) for guard in template.guards):
         return "a negated pattern of several events"
     if any(not _is_plain(template, edge) for edge in template.edges):
