@@ -65,6 +65,21 @@ def test_a_group_gives_what_the_cpu_gives(window: str, *, keyed: bool) -> None:
         assert same_rows(found[name].to_pylist(), expected.to_pylist()), name
 
 
+@pytest.mark.parametrize("window", ["WITHIN 8 us SLIDE 8 us", "WITHIN 8 us SLIDE 4 us"])
+def test_contiguous_queries_with_negation_give_what_the_cpu_gives(window: str) -> None:
+    """Events of type C fit no variable of some queries, and end the matches of all."""
+    patterns = ("SEQ(A, B)", "SEQ(NOT C, A, B)", "SEQ(A+, B, NOT C)", "SEQ(A, NOT C, B+)")
+    clauses = f"SEMANTICS contiguous {window} TIES arrival"
+    queries = {f"q{n}": f"RETURN COUNT(*) PATTERN {p} {clauses}" for n, p in enumerate(patterns)}
+    workload, table = cepheid.workload(queries), events(60)
+    assert len(workload.shared(table.schema).groups) == 1
+    found = workload.run(table, device="gpu", separate=True)
+    for name, text in queries.items():
+        expected = cepheid.query(text).run(table).to_pylist()
+        assert same_rows(found[name].to_pylist(), expected), name
+        assert expected, name
+
+
 def test_sums_and_extremes_keep_the_order_of_each_query() -> None:
     queries = {
         "one": "RETURN COUNT(*), SUM(B.price), MAX(A.price), MIN(B.price) PATTERN SEQ(A+, B)",
