@@ -199,7 +199,7 @@ def _rank(key: tuple[int, tuple[Any, ...]]) -> tuple[Any, ...]:
 # ---------------------------------------------------------------------------------------
 # Aggregates
 
-_FUNCTIONS = frozenset(function.value for function in tree.AggregateFunction)
+_FUNCTIONS = frozenset({*(f.value for f in tree.AggregateFunction), "MEDIAN", "PERCENTILE"})
 
 
 def _aggregate_of(item: Any) -> tuple[str, Callable[[list[Aliased]], Any]] | None:
@@ -208,7 +208,9 @@ def _aggregate_of(item: Any) -> tuple[str, Callable[[list[Aliased]], Any]] | Non
     argument: tree.Expression | None
     if isinstance(node, tree.Aggregate):
         function, argument = node.function.value, None
-        if node.variable is not None:
+        if node.distinct:
+            function, argument = "COUNT_DISTINCT", _attribute_of(node.distinct[0])
+        elif node.variable is not None:
             argument = tree.Word(span=node.span, text=node.variable.text)
             if node.attribute is not None:
                 argument = tree.Attribute(
@@ -221,17 +223,36 @@ def _aggregate_of(item: Any) -> tuple[str, Callable[[list[Aliased]], Any]] | Non
     if argument is None:
         return item.alias.text if item.alias else "count", len
     name = item.alias.text if item.alias else f"{function.lower()}_{_column_of(argument)}"
-    return name, lambda rows: _computed(function, [_value(argument, row) for row in rows])
+    fraction = 0.5
+    if function == "PERCENTILE":
+        assert isinstance(node, tree.Call)
+        constant = node.arguments[1]
+        assert isinstance(constant, tree.Literal)
+        fraction = float(constant.value)  # type: ignore[arg-type]  # a number
+    return name, lambda rows: _computed(function, [_value(argument, row) for row in rows], fraction)
 
 
-def _computed(function: str, values: list[Any]) -> Any:
+def _attribute_of(name: tree.Name) -> tree.Expression:
+    owner, _, column = name.text.rpartition(".")
+    if not owner:
+        return tree.Word(span=name.span, text=column)
+    variable, attribute = (tree.Name(span=name.span, text=text) for text in (owner, column))
+    return tree.Attribute(span=name.span, variable=variable, attribute=attribute)
+
+
+def _computed(function: str, values: list[Any], fraction: float = 0.5) -> Any:
     known = [value for value in values if value is not None]
     if function == "COUNT":
         return len(known)
+    if function == "COUNT_DISTINCT":
+        return len({_canonical(value) for value in known})
     if not known:
         return None
     known = [as_number(value) for value in known]
     numbers = [value for value in known if value == value]
+    if function in ("MEDIAN", "PERCENTILE"):
+        ordered = sorted(map(float, numbers)) + [math.nan] * (len(known) - len(numbers))
+        return _percentile(ordered, fraction)
     if function == "SUM":
         return sum(known)
     if function == "AVG":
@@ -239,6 +260,15 @@ def _computed(function: str, values: list[Any]) -> Any:
     if function == "MIN":
         return min(numbers) if numbers else math.nan
     return max(known) if len(numbers) == len(known) else math.nan
+
+
+def _percentile(ordered: list[float], fraction: float) -> float:
+    """Interpolate between the two values around the place (n - 1) * fraction."""
+    place = (len(ordered) - 1) * fraction
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    if place == int(place) or low == high:
+        return low
+    return (math.ceil(place) - place) * low + (place - math.floor(place)) * high
 
 
 # ---------------------------------------------------------------------------------------
