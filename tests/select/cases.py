@@ -71,6 +71,13 @@ AGGREGATES = (
     "SUM(CASE WHEN k = 'p' THEN x ELSE 0 END) AS chosen",
     "MAX(CAST(x AS DOUBLE)) AS cast",
     "SUM(x) - COUNT(*) AS less",
+    "COUNT(DISTINCT k)",
+    "COUNT(DISTINCT y)",
+    "COUNT(DISTINCT d)",
+    "COUNT(DISTINCT x)",
+    "MEDIAN(x)",
+    "PERCENTILE(y, 0.3)",
+    "PERCENTILE(x * 2, 1) - MEDIAN(y) AS between",
     "MAX(ts) - MIN(ts) AS lasting",
     "CASE WHEN COUNT(k) > 1 THEN MAX(x) * 2 ELSE -1 END AS case",
 )
@@ -101,6 +108,7 @@ HAVINGS = (
     "SUM(x) > 1 OR COUNT(k) = 0",
     "MAX(y) >= 1.0 AND COUNT(*) < 4",
     "NOT AVG(x) > 1.25",
+    "COUNT(DISTINCT s.k) > 1 OR MEDIAN(x) >= 1",
     "MIN(x) IS NULL OR MIN(ts) + 1 = MAX(ts)",
 )
 

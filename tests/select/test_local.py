@@ -23,6 +23,7 @@ from tests.select.cases import (
 )
 
 import cepheid
+from cepheid.kinds.selection import bags as select_bags
 from cepheid.kinds.selection import join as select_join
 from cepheid.kinds.selection import windows as select_windows
 from cepheid.testing.oracle_select import evaluate_select
@@ -297,6 +298,9 @@ def test_parts_of_structures_are_columns() -> None:
         ("SELECT x FROM s WHERE k > 3", "E206"),
         ("SELECT x FROM s WHERE x + 1", "E207"),
         ("SELECT SUM(x, x) FROM s WINDOW 5 us", "E205"),
+        ("SELECT MEDIAN(x, 1) FROM s WINDOW 5 us", "E205"),
+        ("SELECT COUNT(DISTINCT k, x) FROM s WINDOW 5 us", "E205"),
+        ("SELECT MEDIAN(k) FROM s WINDOW 5 us", "E206"),
         ("SELECT COUNT(*) FROM s WINDOW 0 us", "E315"),
         ("SELECT COUNT(*) FROM s WINDOW 5 us SLIDE 1 EVENT", "E306"),
         ("SELECT a.x FROM s a JOIN s b ON k = 'a' WINDOW 5 us", "E208"),
@@ -370,3 +374,37 @@ def test_a_stage_with_having_feeds_a_query() -> None:
         SELECT twice FROM many"""
     assert run(text.format("4 us"), FEW) == [{"twice": 6}]
     assert run(text.format("2 EVENTS"), FEW) == [{"twice": 6}, {"twice": 24}]
+
+
+def test_distinct_values_and_percentiles_by_hand() -> None:
+    table = pa.table(
+        {"ts": range(6), "x": [3, 1, 1, None, 10, 2], "u": ["a", "b", "a", None, "", "b"]}
+    )
+    text = "SELECT COUNT(DISTINCT u), COUNT(DISTINCT x), MEDIAN(x), PERCENTILE(x, 0.75) AS p FROM s"
+    assert [tuple(row.values()) for row in run(text, table)] == [(3, 4, 2.0, 3.0)]
+    found = run(f"{text} WINDOW 4 us SLIDE 2 us", table)
+    values = [tuple(row.values())[2:] for row in found]
+    assert values[:2] == [(2, 2, 2.0, 2.5), (2, 2, 1.0, 2.0)]
+    assert values[2:] == [(3, 3, 2.0, 6.0), (2, 2, 6.0, 8.0)]
+    assert run(f"{text} WHERE x > 99", table) == [
+        {"count_distinct_u": 0, "count_distinct_x": 0, "median_x": None, "p": None}
+    ]
+
+
+def test_windows_are_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "SELECT COUNT(DISTINCT x), MEDIAN(x) FROM s GROUP BY k WINDOW 8 us SLIDE 1 us"
+    whole = run(text, FEW)
+    monkeypatch.setattr(select_bags, "BLOCK_VALUES", 1)
+    assert run(text, FEW) == whole
+
+
+def test_the_values_of_windows_are_bounded() -> None:
+    table = pa.table({"ts": range(100), "x": range(100)})
+    with cepheid.limits(state=1_000), pytest.raises(cepheid.DataError, match="E519"):
+        run("SELECT COUNT(DISTINCT x) FROM s", table)
+
+
+@pytest.mark.parametrize("item", ["PERCENTILE(x, 2)", "PERCENTILE(x, x)", "PERCENTILE(x, TRUE)"])
+def test_a_percentile_has_a_constant_fraction(item: str) -> None:
+    with pytest.raises(cepheid.BindError, match="E331"):
+        cepheid.query(f"SELECT {item} AS p FROM s")

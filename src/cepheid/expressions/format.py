@@ -173,7 +173,7 @@ def _format_primary(expression: tree.Expression) -> str:
             owner = name if anchor is tree.Anchor.EACH else f"{anchor.value}({name})"
             return f"{owner}.{path}"
         case tree.Aggregate(distinct=names) if names:
-            return f"COUNT(DISTINCT {', '.join(format_name(name.text) for name in names)})"
+            return f"COUNT(DISTINCT {', '.join(_format_path(name.text) for name in names)})"
         case tree.Aggregate(function=function, variable=None):
             return f"{function.value}(*)"
         case tree.Aggregate(function=function, variable=tree.Name(text=text), attribute=attribute):

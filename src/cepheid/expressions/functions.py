@@ -124,7 +124,9 @@ OTHER_AGGREGATES = frozenset(
 def nearest_function(name: str) -> str:
     """Return a help for a function that there is not: what other languages call so, or names."""
     if name.upper() in OTHER_AGGREGATES:
-        return "the aggregates are COUNT, SUM, AVG, MIN and MAX"
+        return (
+            "the aggregates are COUNT, SUM, AVG, MIN and MAX; SELECT has MEDIAN and PERCENTILE, too"
+        )
     near = OTHER_FUNCTIONS.get(name.upper())
     if near:
         return f"write `{near}`"

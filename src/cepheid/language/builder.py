@@ -225,6 +225,9 @@ class ClauseBuilder:
         query = (tree.FunnelQuery if _is_funnel(fields) else tree.Query)(span=span, **fields)
         reject_aggregates_of_values(query)
         for node in tree.walk(query):
+            if isinstance(node, tree.Aggregate) and any("." in n.text for n in node.distinct):
+                help_ = "name attributes that the events of a match share: `COUNT(DISTINCT user)`"
+                reject("E111", "`DISTINCT` takes no variable", node.span, help_)
             if (
                 isinstance(node, tree.Aggregate)
                 and node.function is tree.AggregateFunction.COUNT

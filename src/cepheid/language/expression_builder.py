@@ -299,7 +299,7 @@ class ExpressionBuilder:
         if str(c[0]).upper() != "COUNT":
             help_ = "only COUNT does: `COUNT(DISTINCT session)`"
             reject("E111", f"`{c[0]}` does not take `DISTINCT`", span_of(c), help_)
-        names = names_of(c)[1:]
+        names = nodes_of(c)
         function = tree.AggregateFunction.COUNT
         return tree.Aggregate(span=span_of(c), function=function, distinct=names)
 

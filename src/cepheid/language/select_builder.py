@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from cepheid.errors import Span
 from cepheid.language import tree
-from cepheid.language.expression_builder import Child, name_of, reject_distinct, span_of, token_span
+from cepheid.language.expression_builder import Child, name_of, span_of, token_span
 from cepheid.language.lalr import Token
 from cepheid.language.situation_builder import Clause, gather_clauses
 
@@ -54,15 +54,13 @@ class SelectBuilder:
         clauses = [child for child in c if isinstance(child, Clause)]
         join = next((child for child in c if isinstance(child, Join)), None)
         streams = [child for child in c if isinstance(child, tree.Stream)]
-        query = tree.SelectQuery(
+        return tree.SelectQuery(
             span=token_span(c[0]).to(token_span(c[-1])),
             items=tuple(child for child in c if isinstance(child, tree.ReturnItem | tree.Star)),
             streams=(*streams, *([join.stream] if join else [])),
             on=join.on if join else None,
             **gather_clauses(clauses),
         )
-        reject_distinct(query)
-        return query
 
     def ended_select_query(self, c: Children[Any]) -> tree.SelectQuery:
         assert isinstance(c[-1], Token), "the query ends with a mark"

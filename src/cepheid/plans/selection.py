@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -58,12 +59,46 @@ class SelectKey(msgspec.Struct, frozen=True):
     name: str
 
 
+class SelectFunction(StrEnum):
+    """The aggregates of SELECT."""
+
+    COUNT = "COUNT"
+    SUM = "SUM"
+    AVG = "AVG"
+    MIN = "MIN"
+    MAX = "MAX"
+    DISTINCT = "COUNT DISTINCT"
+    PERCENTILE = "PERCENTILE"
+
+
+HOLISTIC = frozenset({SelectFunction.DISTINCT, SelectFunction.PERCENTILE})
+"""Aggregates that need all values, and not only counts, sums and extremes."""
+
+
+class Measure(NamedTuple):
+    """What is kept of an expression: its moments, or for a holistic aggregate its values."""
+
+    argument: tree.Expression
+    holistic: SelectFunction | None
+
+
 class SelectAggregate(msgspec.Struct, frozen=True):
-    """An aggregate of an expression over events; COUNT(*) has no expression."""
+    """An aggregate of an expression over events; COUNT(*) has no expression.
+
+    ``fraction`` is that of PERCENTILE.
+    """
 
     name: str
-    function: tree.AggregateFunction
+    function: SelectFunction
     argument: tree.Expression | None
+    fraction: float | None = None
+
+    @property
+    def measure(self) -> Measure | None:
+        """Return what the aggregate is computed from; None for COUNT(*)."""
+        if self.argument is None:
+            return None
+        return Measure(self.argument, self.function if self.function in HOLISTIC else None)
 
 
 class Selection(msgspec.Struct, frozen=True):

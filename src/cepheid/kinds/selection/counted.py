@@ -16,23 +16,22 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.arrays.columns import Columns
-from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.kinds.selection.finishing import finish_rows
 from cepheid.kinds.selection.groups import Codes, group_codes, plain_array
-from cepheid.kinds.selection.moments import Moments, moments_of
-from cepheid.kinds.selection.rows import lookup_in
+from cepheid.kinds.selection.moments import Moments
 from cepheid.kinds.selection.windows import (
     Found,
+    Measures,
     Stretches,
     arguments_of,
     event_numbers,
     find_windows,
+    measure_values,
     reduce_stretches,
     united_stretches,
     window_rows,
     windows_of_places,
 )
-from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Selection, SelectWindow
 
@@ -43,7 +42,7 @@ class CountedJob(NamedTuple):
     plan: SelectPlan
     select: Selection
     schema: pa.Schema
-    arguments: dict[tree.Expression, frozenset[str]]
+    arguments: Measures
 
     @staticmethod
     def of(plan: SelectPlan, schema: pa.Schema) -> CountedJob:
@@ -140,20 +139,12 @@ def count_open(job: CountedJob, state: CountedState) -> int:
     return int((begun - full_windows(state.seen, window)).sum())
 
 
-def _moments(
-    arguments: dict[tree.Expression, frozenset[str]], columns: Columns
-) -> dict[tree.Expression, Moments]:
-    """Compute the moments of single events; the sums of a stream may overflow 64 bits."""
-    length = len(columns.batch)
-    vectors = {e: evaluate_vector(e, lookup_in(columns), length) for e in arguments}
-    return {e: moments_of(vectors[e], arguments[e]).widened() for e in arguments}
-
-
 def _measured(job: CountedJob, columns: Columns, places: Codes) -> Stretches:
     """Convert single events to stretches."""
-    moments = _moments(job.arguments, columns)
     first, last = windows_of_places(places, job.select.window)
-    return Stretches([], first, last, np.ones_like(places), list(moments.values()))
+    # The sums of a stream may overflow 64 bits.
+    moments = [measure_values(one, f, columns).widened() for one, f in job.arguments.items()]
+    return Stretches([], first, last, np.ones_like(places), list(moments))
 
 
 def _rows(

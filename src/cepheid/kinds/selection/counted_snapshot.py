@@ -11,10 +11,11 @@ from cepheid.events.schema import ValueKind
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.kernels.window_folds import SUM
+from cepheid.kinds.selection.bags import Bags, bags_from_table, bags_to_columns
 from cepheid.kinds.selection.counted import CountedJob, CountedState
 from cepheid.kinds.selection.groups import plain_array
 from cepheid.kinds.selection.moments import OPERATIONS, Moments
-from cepheid.kinds.selection.windows import Stretches
+from cepheid.kinds.selection.windows import Measured, Stretches
 
 FORMAT = Format("counted", 2, "a SELECT")
 _NUMBERS = ("first", "last", "rows")
@@ -72,6 +73,9 @@ def stretches_to_table(groups: Any, stretches: Stretches) -> pa.Table:
     columns: dict[str, Any] = {"group": pa.array(groups)}
     columns |= {name: pa.array(getattr(stretches, name)) for name in _NUMBERS}
     for n, moment in enumerate(stretches.moments):
+        if isinstance(moment, Bags):
+            columns |= bags_to_columns(moment, n)
+            continue
         columns[f"known{n}"] = pa.array(moment.known)
         for operation, part in zip(OPERATIONS, moment.parts, strict=True):
             if part is not None:
@@ -82,8 +86,10 @@ def stretches_to_table(groups: Any, stretches: Stretches) -> pa.Table:
     return pa.table(columns)
 
 
-def moments_from_table(table: pa.Table, number: int, kind: ValueKind) -> Moments:
-    """Read the moments of an argument back."""
+def moments_from_table(table: pa.Table, number: int, kind: ValueKind) -> Measured:
+    """Read the moments, or the values, of an argument back."""
+    if f"bag{number}" in table.column_names:
+        return bags_from_table(table, number)
     names = [f"part{number} {operation}" for operation in OPERATIONS]
     total, least, largest = (
         np.array(table[name]) if name in table.column_names else None for name in names

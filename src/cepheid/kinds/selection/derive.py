@@ -12,6 +12,7 @@ from cepheid.plans.selection import (
     Extent,
     SelectAggregate,
     SelectColumn,
+    SelectFunction,
     Selection,
     SelectKind,
     SelectStream,
@@ -38,7 +39,7 @@ def derive_select(plan: SelectPlan) -> Derivation:
         if select.window.extent is Extent.TIME:
             return Derivation(plan, ("window_end",))
         stamp = _time_of(plan, select.streams[0].alias)
-        last = SelectAggregate(TIME, tree.AggregateFunction.MAX, stamp)
+        last = SelectAggregate(TIME, SelectFunction.MAX, stamp)
         results = select.results
         if results is not None:
             results = (*results, SelectColumn(TIME, row_column(TIME, _NOWHERE)))

@@ -6,7 +6,7 @@ from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import as_written, format_expression
 from cepheid.jobs.explain_parts import Section
 from cepheid.language import tree
-from cepheid.plans.selection import Extent, Selection, SelectKind, SelectWindow
+from cepheid.plans.selection import HOLISTIC, Extent, Selection, SelectKind, SelectWindow
 
 
 def title_of_select(select: Selection) -> str:
@@ -93,6 +93,8 @@ def why_not_indexed(select: Selection, *, only_time: bool = False) -> str:
         return "WHERE asks every event"
     if select.keys:
         return "blocks know no groups"
+    if any(aggregate.function in HOLISTIC for aggregate in select.aggregates):
+        return "blocks know sums and extremes, and no single values"
     plain = (tree.Attribute, type(None))
     if not all(isinstance(a.argument, plain) for a in select.aggregates):
         return "blocks know columns, and no computed values"

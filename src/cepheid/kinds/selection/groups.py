@@ -28,7 +28,7 @@ def group_codes(arrays: Sequence[Any], length: int) -> tuple[Codes, Codes]:
     codes = np.zeros(length, np.int64)
     size = min(length, 1)
     for array in arrays:
-        encoded = _canonical(array).dictionary_encode(null_encoding="encode")
+        encoded = canonical_array(array).dictionary_encode(null_encoding="encode")
         own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         count = len(encoded.dictionary)
         codes, size = _dense(codes * count + own, size * count)
@@ -48,7 +48,7 @@ def plain_array(column: Any) -> pa.Array[Any]:
     return pa.concat_arrays([*column.chunks, pa.array([], column.type)])
 
 
-def _canonical(array: Any) -> Any:
+def canonical_array(array: Any) -> Any:
     """Normalise an array so that equal values have equal bits: one NaN, one zero."""
     one = plain_array(array)
     if not pa.types.is_floating(one.type):

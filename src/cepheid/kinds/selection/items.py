@@ -13,6 +13,7 @@ from cepheid.language import tree
 from cepheid.plans.selection import (
     SelectAggregate,
     SelectColumn,
+    SelectFunction,
     SelectKey,
     plain_attribute,
     row_column,
@@ -20,7 +21,8 @@ from cepheid.plans.selection import (
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 
-_FUNCTIONS = {function.value: function for function in tree.AggregateFunction}
+_FUNCTIONS = {function.value: SelectFunction(function.value) for function in tree.AggregateFunction}
+_FUNCTIONS |= dict.fromkeys(("MEDIAN", "PERCENTILE"), SelectFunction.PERCENTILE)
 _SUMMED = NUMERIC | {ValueKind.DURATION, ValueKind.UNKNOWN}
 _ORDERED = _SUMMED | TEMPORAL
 
@@ -41,6 +43,14 @@ class Aggregated(NamedTuple):
     having: tree.Expression | None = None
 
 
+class Asked(NamedTuple):
+    """An aggregate as it was written: its function, and what it is of."""
+
+    function: SelectFunction
+    argument: tree.Expression | None = None
+    fraction: float | None = None
+
+
 class SelectItems:
     """Plans the result columns of a SELECT."""
 
@@ -50,7 +60,7 @@ class SelectItems:
         self._findings = scope.findings
         self._named: dict[str, Span] = {}
         self._planned: list[SelectAggregate] = []
-        self._columns: dict[tuple[tree.AggregateFunction, tree.Expression | None], str] = {}
+        self._columns: dict[Asked, str] = {}
         self._slots: dict[int, tuple[str, ValueKind]] = {}
 
     def _name(self, name: str, span: Span) -> str:
@@ -188,83 +198,113 @@ class SelectItems:
     def _aggregate(self, item: tree.ReturnItem) -> str:
         """Plan an aggregate that is a column of the result; return its name."""
         node = item.expression
-        function, bound = self._bound(node)
-        attribute = plain_attribute(bound)
-        default = function.value.lower() + (f"_{attribute}" if attribute else "")
-        if item.alias is None and bound is not None and attribute is None:
+        asked = self._bound(node)
+        attribute = plain_attribute(asked.argument)
+        called = node.function if isinstance(node, tree.Call) else asked.function.value
+        default = called.lower().replace(" ", "_") + (f"_{attribute}" if attribute else "")
+        if item.alias is None and asked.argument is not None and attribute is None:
             message = f"the column `{format_expression(node)}` has no name"
             self._findings.add("E332", message, item.span, "give it one: `... AS name`")
         name = self._name(item.alias.text if item.alias else default, item.span)
-        self._plan(name, function, bound)
-        self._slots[id(node)] = name, self._kind_of(function, bound)
+        self._plan(name, asked)
+        self._slots[id(node)] = name, self._kind_of(asked)
         return name
 
-    def _plan(
-        self, name: str, function: tree.AggregateFunction, bound: tree.Expression | None
-    ) -> None:
-        self._planned.append(SelectAggregate(name, function, bound))
-        self._columns.setdefault((function, bound), name)
+    def _plan(self, name: str, asked: Asked) -> None:
+        self._planned.append(SelectAggregate(name, *asked))
+        self._columns.setdefault(asked, name)
 
     def _hidden(self, node: tree.Expression) -> tuple[str, ValueKind]:
         """Find the column of an aggregate that is computed with, or plan one."""
         if id(node) in self._slots:
             return self._slots[id(node)]
-        function, bound = self._bound(node)
-        if (function, bound) not in self._columns:
-            self._plan(f"cepheid {len(self._planned)}", function, bound)
-        return self._columns[function, bound], self._kind_of(function, bound)
+        asked = self._bound(node)
+        if asked not in self._columns:
+            self._plan(f"cepheid {len(self._planned)}", asked)
+        return self._columns[asked], self._kind_of(asked)
 
-    def _kind_of(
-        self, function: tree.AggregateFunction, bound: tree.Expression | None
-    ) -> ValueKind:
-        if bound is None or function is tree.AggregateFunction.COUNT:
+    def _kind_of(self, asked: Asked) -> ValueKind:
+        counts = (SelectFunction.COUNT, SelectFunction.DISTINCT)
+        if asked.argument is None or asked.function in counts:
             return ValueKind.INTEGER
-        kind = self._scope.typing.infer(bound)
-        if function is tree.AggregateFunction.AVG and kind in NUMERIC:
+        kind = self._scope.typing.infer(asked.argument)
+        means = (SelectFunction.AVG, SelectFunction.PERCENTILE)
+        if asked.function in means and kind in NUMERIC:
             return ValueKind.DOUBLE
         return ValueKind.DOUBLE if kind is ValueKind.DECIMAL else kind
 
-    def _bound(
-        self, node: tree.Expression
-    ) -> tuple[tree.AggregateFunction, tree.Expression | None]:
-        function, argument = self._parts(node)
-        bound = None if argument is None else self._scope.value(argument)
-        self._check_kind(function, bound, node)
-        return function, bound
+    def _bound(self, node: tree.Expression) -> Asked:
+        asked = self._parts(node)
+        bound = None if asked.argument is None else self._scope.value(asked.argument)
+        self._check_kind(asked.function, bound, node)
+        return asked._replace(argument=bound)
 
-    def _parts(
-        self, node: tree.Expression
-    ) -> tuple[tree.AggregateFunction, tree.Expression | None]:
+    def _parts(self, node: tree.Expression) -> Asked:
         if isinstance(node, tree.Call):
-            function = _FUNCTIONS[node.function]
-            if len(node.arguments) != 1:
-                message = f"`{node.function}` does not take {len(node.arguments)} arguments"
-                self._findings.add("E205", message, node.span, f"its form is `{node.function}(x)`")
-                return function, None
-            return function, node.arguments[0]
+            function, count = _FUNCTIONS[node.function], len(node.arguments)
+            if count != 1 + (node.function == "PERCENTILE"):
+                message = f"`{node.function}` does not take {count} argument{'s'[: count != 1]}"
+                form = f"{node.function}({'x, 0.9' if node.function == 'PERCENTILE' else 'x'})"
+                self._findings.add("E205", message, node.span, f"its form is `{form}`")
+                return Asked(function)
+            fraction = self._fraction(node) if function is SelectFunction.PERCENTILE else None
+            return Asked(function, node.arguments[0], fraction)
         assert isinstance(node, tree.Aggregate), "an aggregate has two forms"
+        function = SelectFunction(node.function.value)
+        if node.distinct:
+            return self._distinct(node)
         if node.variable is None:
-            return node.function, None
+            return Asked(function)
         if node.attribute is None:
-            word = tree.Word(span=node.variable.span, text=node.variable.text)
-            return node.function, word
+            return Asked(function, tree.Word(span=node.variable.span, text=node.variable.text))
         span = node.variable.span.to(node.attribute.span)
-        inner = tree.Attribute(span=span, variable=node.variable, attribute=node.attribute)
-        return node.function, inner
+        return Asked(
+            function, tree.Attribute(span=span, variable=node.variable, attribute=node.attribute)
+        )
+
+    def _distinct(self, node: tree.Aggregate) -> Asked:
+        name, *others = node.distinct
+        if others:
+            message = "`COUNT(DISTINCT ...)` of a SELECT takes one column"
+            help_ = "group by the columns, and count the rows by a second query"
+            self._findings.add("E205", message, node.span, help_)
+        owner, _, path = name.text.partition(".")
+        if path and owner in self._scope.schemas:
+            variable = tree.Name(span=name.span, text=owner)
+            attribute = tree.Name(span=name.span, text=path)
+            column = tree.Attribute(span=name.span, variable=variable, attribute=attribute)
+            return Asked(SelectFunction.DISTINCT, column)
+        return Asked(SelectFunction.DISTINCT, tree.Word(span=name.span, text=name.text))
+
+    def _fraction(self, call: tree.Call) -> float:
+        """Read the fraction of a percentile, a constant."""
+        if call.function == "MEDIAN":
+            return 0.5
+        written = call.arguments[1]
+        value = written.value if isinstance(written, tree.Literal) else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+            return float(value)
+        message = "the second argument of `PERCENTILE` is a number from 0 to 1"
+        self._findings.add("E331", message, written.span, "write `PERCENTILE(x, 0.9)`")
+        return 0.5
 
     def _check_kind(
-        self,
-        function: tree.AggregateFunction,
-        bound: tree.Expression | None,
-        node: tree.Expression,
+        self, function: SelectFunction, bound: tree.Expression | None, node: tree.Expression
     ) -> None:
-        if bound is None or function is tree.AggregateFunction.COUNT:
+        if bound is None or function is SelectFunction.COUNT:
             return
-        summed = function in (tree.AggregateFunction.SUM, tree.AggregateFunction.AVG)
         kind = self._scope.typing.infer(bound)
-        if kind not in (_SUMMED if summed else _ORDERED):
-            what = "numbers and durations" if summed else "numbers, times and durations"
-            message = f"`{function.value}` takes {what}, and this is of kind {kind.value}"
+        if function is SelectFunction.DISTINCT:
+            allowed, what = None, "values that can be compared"
+        elif function is SelectFunction.PERCENTILE:
+            allowed, what = NUMERIC | {ValueKind.UNKNOWN}, "numbers"
+        elif function in (SelectFunction.SUM, SelectFunction.AVG):
+            allowed, what = _SUMMED, "numbers and durations"
+        else:
+            allowed, what = _ORDERED, "numbers, times and durations"
+        if kind is ValueKind.OTHER or (allowed is not None and kind not in allowed):
+            written = function.value if function is not SelectFunction.DISTINCT else "DISTINCT"
+            message = f"`{written}` takes {what}, and this is of kind {kind.value}"
             self._findings.add("E206", message, node.span)
 
 

@@ -21,6 +21,7 @@ from cepheid.expressions.vectors import Vector
 from cepheid.kernels.window_folds import MAX, MIN, SUM, fold_into, fold_windows
 from cepheid.kinds.selection.groups import Codes
 from cepheid.language import tree
+from cepheid.plans.selection import SelectFunction
 
 Numbers = NDArray[Any]
 Parts = tuple[Numbers | None, Numbers | None, Numbers | None]
@@ -209,7 +210,7 @@ def _neutral(operation: int, numbers: Numbers) -> Any:
 
 
 def aggregate_column(
-    function: tree.AggregateFunction, moments: Moments, argument: tree.Expression
+    function: SelectFunction, moments: Moments, argument: tree.Expression
 ) -> pa.Array[Any]:
     """Compute an aggregate of every window; without a value it is NULL, except COUNT.
 
@@ -219,20 +220,20 @@ def aggregate_column(
         E504 if a sum overflows 64 bits.
     """
     known = moments.known
-    if function is tree.AggregateFunction.COUNT:
+    if function is SelectFunction.COUNT:
         return pa.array(known)
     valid = known > 0
     kind = moments.kind
     values = moments.parts[{"MIN": 1, "MAX": 2}.get(function.value, 0)]
     assert values is not None, "moments are there for the functions that need them"
-    if function is tree.AggregateFunction.AVG:
+    if function is SelectFunction.AVG:
         with np.errstate(invalid="ignore"):
             values = _doubles(values) / np.maximum(known, 1)
         if kind is ValueKind.DURATION:
             values = np.round(values).astype(np.int64)
         else:
             kind = ValueKind.DOUBLE
-    elif function is tree.AggregateFunction.SUM:
+    elif function is SelectFunction.SUM:
         values = _sums(values, valid, as_written(argument))
     if kind is ValueKind.UNKNOWN:
         kind = ValueKind.INTEGER

@@ -116,4 +116,4 @@ class SelectScope:
         return kind
 
 
-_AGGREGATES = frozenset(function.value for function in tree.AggregateFunction)
+_AGGREGATES = frozenset({*(f.value for f in tree.AggregateFunction), "MEDIAN", "PERCENTILE"})

@@ -14,7 +14,7 @@ from cepheid.kinds.selection.finishing import finish_rows
 from cepheid.kinds.selection.rows import holds, lookup_in
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import Extent, SelectKind, aliases_in, plain_attribute
+from cepheid.plans.selection import Extent, SelectFunction, SelectKind, aliases_in, plain_attribute
 from cepheid.store.aggregates import Aggregate, WindowSpec
 from cepheid.store.aggregation import (
     AggregatePlan,
@@ -159,12 +159,12 @@ def plan_index(plan: SelectPlan, source: EventSource, method: str) -> IndexPlan 
     return IndexPlan(spec, wanted, chosen, found.interval)
 
 
-def _is_known(schema: pa.Schema, name: str, function: tree.AggregateFunction) -> bool:
+def _is_known(schema: pa.Schema, name: str, function: SelectFunction) -> bool:
     if name not in schema.names:
         return False
     kind = schema.field(name).type
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    summed = function in (tree.AggregateFunction.SUM, tree.AggregateFunction.AVG)
+    summed = function in (SelectFunction.SUM, SelectFunction.AVG)
     return is_summed(kind) and (number or not summed)
 
 

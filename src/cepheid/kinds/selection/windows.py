@@ -20,6 +20,7 @@ from cepheid.events.nanoseconds import type_of_times
 from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.kernels.distinct import distinct
 from cepheid.kernels.window_folds import stretches_of_windows
+from cepheid.kinds.selection.bags import Bags, bag_column, bags_of, bags_of_array
 from cepheid.kinds.selection.finishing import finish_rows
 from cepheid.kinds.selection.groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
 from cepheid.kinds.selection.moments import (
@@ -32,7 +33,17 @@ from cepheid.kinds.selection.rows import holds_in, lookup_in
 from cepheid.language import tree
 from cepheid.memory_limits import check_rows
 from cepheid.patterns.segments import repeated_rows
-from cepheid.plans.selection import Extent, Selection, SelectWindow, plain_attribute
+from cepheid.plans.selection import (
+    Extent,
+    Measure,
+    SelectFunction,
+    Selection,
+    SelectWindow,
+    plain_attribute,
+)
+
+Measured = Moments | Bags
+Measures = dict[Measure, frozenset[str]]
 
 WINDOWS_MAX = 1 << 26
 """Maximum number of windows of one result."""
@@ -54,7 +65,7 @@ class Stretches(NamedTuple):
     first: Codes
     last: Codes
     rows: Codes
-    moments: list[Moments]
+    moments: list[Measured]
 
 
 class Aggregation:
@@ -104,10 +115,10 @@ def measure(
         places = event_numbers(codes)
     elif select.window.extent is Extent.TIME:
         places = read_times(columns, time)
-    moments = []
-    for expression, functions in arguments_of(select).items():
-        vector = evaluate_vector(expression, lookup_in(columns), length)
-        moments.append(kept(expression, moments_of(vector, functions)))
+    moments: list[Measured] = []
+    for one, functions in arguments_of(select).items():
+        measured = measure_values(one, functions, columns)
+        moments.append(kept(one.argument, measured) if isinstance(measured, Moments) else measured)
     first, last = windows_of_places(places, select.window)
     part = Stretches([], first, last, np.ones(length, np.int64), moments)
     reduced, groups = reduce_stretches(part, codes)
@@ -176,7 +187,7 @@ def window_rows(
     keys: Sequence[pa.Array[Any]],
     windows: Codes,
     rows: Codes,
-    moments: Mapping[tree.Expression, Moments],
+    moments: Mapping[Measure, Measured],
 ) -> pa.Table:
     """Build result rows: the keys, edges and aggregates of windows, for events of a schema."""
     columns: dict[str, Any] = {
@@ -184,12 +195,15 @@ def window_rows(
     }
     columns |= _edges(select.window, schema, time, windows)
     for aggregate in select.aggregates:
-        if aggregate.argument is None:
+        if aggregate.measure is None:
             columns[aggregate.name] = pa.array(rows)
+            continue
+        argument, measured = aggregate.measure.argument, moments[aggregate.measure]
+        if isinstance(measured, Bags):
+            column = bag_column(measured, aggregate.function, aggregate.fraction)
         else:
-            argument = aggregate.argument
-            column = aggregate_column(aggregate.function, moments[argument], argument)
-            columns[aggregate.name] = _in_zone(column, argument, schema)
+            column = aggregate_column(aggregate.function, measured, argument)
+        columns[aggregate.name] = _in_zone(column, argument, schema)
     return pa.table(columns)
 
 
@@ -215,14 +229,24 @@ def _edges(window: SelectWindow, schema: pa.Schema, time: str, windows: Codes) -
     }
 
 
-def arguments_of(select: Selection) -> dict[tree.Expression, frozenset[str]]:
+def arguments_of(select: Selection) -> Measures:
     """Collect the distinct aggregated expressions, and the functions of each."""
-    found: dict[tree.Expression, frozenset[str]] = {}
+    found: Measures = {}
     for aggregate in select.aggregates:
-        if aggregate.argument is not None:
-            before = found.get(aggregate.argument, frozenset())
-            found[aggregate.argument] = before | {aggregate.function.value}
+        if aggregate.measure is not None:
+            before = found.get(aggregate.measure, frozenset())
+            found[aggregate.measure] = before | {aggregate.function.value}
     return found
+
+
+def measure_values(one: Measure, functions: frozenset[str], columns: Columns) -> Measured:
+    """Evaluate an aggregated expression for every event."""
+    name = plain_attribute(one.argument)
+    if one.holistic is SelectFunction.DISTINCT and name is not None:
+        # As it came: decimals of any length are told apart.
+        return bags_of_array(plain_array(columns.arrow(name)))
+    vector = evaluate_vector(one.argument, lookup_in(columns), len(columns.batch))
+    return moments_of(vector, functions) if one.holistic is None else bags_of(vector, one.holistic)
 
 
 def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes]:
@@ -251,14 +275,19 @@ def united_stretches(parts: Sequence[Stretches]) -> Stretches:
     if len(parts) == 1:
         return parts[0]
     keys = [pa.concat_arrays([part.keys[i] for part in parts]) for i in range(len(parts[0].keys))]
-    moments = [
-        Moments.united([part.moments[i] for part in parts]) for i in range(len(parts[0].moments))
-    ]
+    moments = [_united(column) for column in zip(*(part.moments for part in parts), strict=True)]
     first, last, rows = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("first", "last", "rows")
     )
     return Stretches(keys, first, last, rows, moments)
+
+
+def _united(parts: Sequence[Measured]) -> Measured:
+    bags = [part for part in parts if isinstance(part, Bags)]
+    if bags:
+        return Bags.united(bags)
+    return Moments.united([part for part in parts if isinstance(part, Moments)])
 
 
 def merged(whole: Stretches) -> Stretches:

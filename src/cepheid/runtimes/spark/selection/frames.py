@@ -24,7 +24,7 @@ from cepheid.kinds.selection.store import IndexPlan, limit_stores, plan_index, r
 from cepheid.language import tree
 from cepheid.options import Held, holder_of
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import Extent, SelectAggregate, Selection, SelectKind
+from cepheid.plans.selection import Extent, SelectAggregate, SelectFunction, Selection, SelectKind
 from cepheid.runtimes.spark.selection.join import join_frames
 from cepheid.runtimes.spark.selection.odd_times import warn_of_first_times, warn_of_stored_times
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, project, stream_of
@@ -156,7 +156,7 @@ def aggregate_frame(
     """Aggregate windows and keys."""
     if not plan.select.aggregates:
         # Spark forms no groups without an aggregate, so events are counted and the count is left.
-        count = SelectAggregate(GROUPED, tree.AggregateFunction.COUNT, None)
+        count = SelectAggregate(GROUPED, SelectFunction.COUNT, None)
         select = msgspec.structs.replace(plan.select, aggregates=(count,))
         counted = msgspec.structs.replace(plan, select=select)
         rows = aggregate_frame(counted, stream, expressions, arrival=arrival)
@@ -164,7 +164,7 @@ def aggregate_frame(
     select = plan.select
     keys = [stream.typed(key.attribute).column.alias(key.name) for key in select.keys]
     aggregates = [
-        _aggregate(a.function, a.argument, expressions).alias(a.name)
+        _aggregate(a, expressions, stream).alias(a.name)
         for a in select.aggregates
     ]  # fmt: skip
     if select.window.extent is Extent.NONE:
@@ -180,16 +180,22 @@ def aggregate_frame(
     return time_windows(stream.frame, clock, select.window, keys, aggregates, names)
 
 
-def _aggregate(
-    function: tree.AggregateFunction, argument: tree.Expression | None, expressions: Expressions
-) -> Column:
+def _aggregate(aggregate: SelectAggregate, expressions: Expressions, stream: Stream) -> Column:
+    function, argument = aggregate.function, aggregate.argument
     if argument is None:
         return sf.count(sf.lit(1))
+    if function is SelectFunction.DISTINCT and isinstance(argument, tree.Attribute):
+        # As it came: decimals of any length are told apart.
+        return sf.count_distinct(stream.typed(argument.attribute.text).column)
     value = expressions.column(argument)
+    if function is SelectFunction.DISTINCT:
+        return sf.count_distinct(value)
+    if function is SelectFunction.PERCENTILE:
+        return sf.percentile(value.cast("double"), sf.lit(aggregate.fraction))
     if expressions.is_whole(argument):
-        if function is tree.AggregateFunction.SUM:
+        if function is SelectFunction.SUM:
             return sum_whole(value, as_written(argument))
-        if function is tree.AggregateFunction.AVG:
+        if function is SelectFunction.AVG:
             return mean_whole(value)
     functions = {"COUNT": sf.count, "SUM": sf.sum, "AVG": sf.avg, "MIN": sf.min, "MAX": sf.max}
     return functions[function.value](value)
