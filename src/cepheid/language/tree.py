@@ -206,12 +206,14 @@ class EventCount(Node, frozen=True, eq=False):
 class Window(Node, frozen=True, eq=False):
     """``WITHIN w [SLIDE s]`` in time or in events.
 
-    ``sweep`` is that of ``WITHIN SWEEP(...)`` (§16); ``within`` is then its first value.
+    ``sweep`` is that of ``WITHIN SWEEP(...)`` (§16); ``within`` is then its first value. With
+    ``session``, it is the gap of ``WINDOW SESSION gap`` (§10.9).
     """
 
     within: Duration | EventCount
     slide: Duration | EventCount | None = None
     sweep: Sweep | None = None
+    session: bool = False
 
 
 class Query(Node, frozen=True, eq=False):

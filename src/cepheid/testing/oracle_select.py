@@ -93,6 +93,9 @@ def _windows(query: tree.SelectQuery, rows: Sequence[Aliased], time: str) -> lis
     found: dict[tuple[int, tuple[Any, ...]], list[Aliased]] = {}
     numbers: dict[tuple[Any, ...], int] = {}
     ordered = sorted(rows, key=lambda row: row[alias][time]) if query.window else rows
+    if query.window is not None and query.window.session:
+        found = _sessions(query, ordered, time)
+        ordered = []
     for row in ordered:
         key = tuple(_canonical(row[alias][name]) for name in keys)
         number = numbers.get(key, 0)
@@ -103,14 +106,35 @@ def _windows(query: tree.SelectQuery, rows: Sequence[Aliased], time: str) -> lis
         found.setdefault((0, ()), [])
     result = []
     for (window, key), members in sorted(found.items(), key=lambda item: _rank(item[0])):
-        line = _line(query, window, dict(zip(keys, key, strict=True)), members)
+        line = _line(query, window, dict(zip(keys, key, strict=True)), members, time)
         if line is not None:
             result.append(line)
     return result
 
 
+def _sessions(
+    query: tree.SelectQuery, ordered: Sequence[Aliased], time: str
+) -> dict[tuple[int, tuple[Any, ...]], list[Aliased]]:
+    """Cut the events of each group where two that follow each other are a gap or more apart."""
+    assert query.window is not None
+    alias, (gap, _) = query.streams[0].alias.text, _lengths(query.window)
+    groups: dict[tuple[Any, ...], list[Aliased]] = {}
+    for row in ordered:
+        key = tuple(_canonical(row[alias][name.text]) for name in query.group_by)
+        groups.setdefault(key, []).append(row)
+    found: dict[tuple[int, tuple[Any, ...]], list[Aliased]] = {}
+    for key, members in groups.items():
+        start = before = members[0][alias][time]
+        for row in members:
+            here = row[alias][time]
+            start = here if here - before >= gap else start
+            before = here
+            found.setdefault((start, key), []).append(row)
+    return found
+
+
 def _line(
-    query: tree.SelectQuery, window: int, key: dict[str, Any], members: list[Aliased]
+    query: tree.SelectQuery, window: int, key: dict[str, Any], members: list[Aliased], time: str
 ) -> dict[str, Any] | None:
     """Build the row of a group and window; None if HAVING is not true for it."""
     items = [item for item in query.items if isinstance(item, tree.ReturnItem)]
@@ -124,6 +148,9 @@ def _line(
     if query.window is not None:
         within, slide = _lengths(query.window)
         edges = {"window_start": window * slide, "window_end": window * slide + within}
+        if query.window.session:
+            times = [row[query.streams[0].alias.text][time] for row in members]
+            edges = {"window_start": min(times), "window_end": max(times) + within}
     line |= edges
     given: dict[str, Any] = {}
     for item in items:
