@@ -190,6 +190,8 @@ def aggregations(draw: st.DrawFn, *, counted: bool | None = None, windowed: bool
     if not windowed and draw(st.integers(0, 5)) == 0:
         return text
     unit = "EVENTS" if (draw(st.booleans()) if counted is None else counted) else "us"
+    if unit == "us" and draw(st.integers(0, 3)) == 0:
+        return f"{text} WINDOW SESSION {draw(st.integers(1, 5))} us"
     slide = draw(st.one_of(st.none(), st.integers(1, 9)))
     text += f" WINDOW {draw(st.integers(1, 7))} {unit}"
     return text + (f" SLIDE {slide} {unit}" if slide else "")

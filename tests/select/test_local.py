@@ -114,6 +114,9 @@ FEW = pa.table({"ts": [-3, -2, 0, 4], "x": [1, 2, 4, 8], "k": ["a", None, "a", N
         ("2 EVENTS SLIDE 1 EVENT", [(0, 2, 3), (1, 3, 6), (2, 4, 12), (3, 5, 8)]),
         ("1 EVENT SLIDE 3 EVENTS", [(0, 1, 1), (3, 4, 8)]),
         ("9 EVENTS", [(0, 9, 15)]),
+        ("SESSION 2 us", [(-3, 0, 3), (0, 2, 4), (4, 6, 8)]),
+        ("SESSION 3 us", [(-3, 3, 7), (4, 7, 8)]),
+        ("SESSION 5 us", [(-3, 9, 15)]),
     ],
 )
 def test_windows(window: str, expected: list[tuple[int, int, int]]) -> None:
@@ -367,6 +370,30 @@ def test_rows_that_compute_with_aggregates() -> None:
     assert run("SELECT COUNT(*) FROM s HAVING COUNT(*) > 9", FEW) == []
     found = run("SELECT k FROM s GROUP BY k HAVING window_end <= 0 WINDOW 4 us", FEW)
     assert [tuple(row.values()) for row in found] == [("a", -4, 0), (None, -4, 0)]
+
+
+def test_sessions_of_each_group_whatever_the_order() -> None:
+    text = "SELECT k, COUNT(*) AS n, MAX(x) FROM s GROUP BY k WINDOW SESSION 4 us"
+    expected = [("a", -3, 4, 2, 4), (None, -2, 2, 1, 2), (None, 4, 8, 1, 8)]
+    assert [tuple(row.values()) for row in run(text, FEW)] == expected
+    batches = [FEW.slice(n, 1).to_batches()[0] for n in (2, 3, 0, 1)]
+    reader = pa.RecordBatchReader.from_batches(FEW.schema, batches)
+    found = cepheid.query(text).run(reader).to_pylist()
+    assert [tuple(row.values()) for row in found] == expected
+
+
+def test_a_session_is_an_event_at_its_end() -> None:
+    text = """CREATE STREAM visits AS SELECT COUNT(*) AS n FROM s WINDOW SESSION 2 us;
+        SELECT ts, n FROM visits"""
+    assert [tuple(row.values()) for row in run(text, FEW)] == [(0, 2), (2, 1), (6, 1)]
+
+
+def test_a_live_session_leaves_when_nothing_can_join_it() -> None:
+    live = cepheid.query("SELECT SUM(x) FROM s WINDOW SESSION 3 us").live(
+        FEW.schema, watermark="0 us"
+    )
+    assert [len(live.feed(FEW.slice(n, 1))) for n in range(4)] == [0, 0, 0, 1]
+    assert live.close().to_pylist() == [{"window_start": 4, "window_end": 7, "sum_x": 8}]
 
 
 def test_a_stage_with_having_feeds_a_query() -> None:

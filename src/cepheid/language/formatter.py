@@ -237,6 +237,7 @@ def _format_return_item(item: tree.ReturnItem) -> str:
 
 def _format_window(window: tree.Window, keyword: str = "WITHIN") -> str:
     within = window.sweep and format_expression(window.sweep)
+    keyword = f"{keyword} SESSION" if window.session else keyword
     text = f"{keyword} {within or _format_extent(window.within)}"
     return f"{text} SLIDE {_format_extent(window.slide)}" if window.slide else text
 

@@ -49,6 +49,10 @@ class SelectBuilder:
 
     window_slide_clause = window_clause
 
+    def session_clause(self, c: Children[Child]) -> Clause:
+        window = tree.Window(span=span_of(c), within=c[2], session=True)
+        return Clause("WINDOW", "window", window.span, window)
+
     def select_query(self, c: Children[Any]) -> tree.SelectQuery:
         """Gather the clauses after FROM, which may stand in any order, each once."""
         clauses = [child for child in c if isinstance(child, Clause)]

@@ -26,10 +26,11 @@ class Extent(StrEnum):
     NONE = "none"
     TIME = "time"
     EVENTS = "events"
+    SESSION = "session"
 
 
 class SelectWindow(msgspec.Struct, frozen=True):
-    """Windows of ``within`` ticks or events, one every ``slide``."""
+    """Windows of ``within`` ticks or events, one every ``slide``; of sessions it is the gap."""
 
     extent: Extent = Extent.NONE
     within: int = 0

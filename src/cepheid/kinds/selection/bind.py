@@ -113,6 +113,10 @@ def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings
         assert query.on is not None, "a join has a condition"
         help_ = "say how far apart events may be: `WINDOW 10 minutes`, `WINDOW 100 EVENTS`"
         findings.add("E333", "a `JOIN` needs `WINDOW`", query.on.span, help_)
+    elif window.session:
+        message = "a `JOIN` has no sessions"
+        help_ = "say how far apart events may be: `WINDOW 10 minutes`"
+        findings.add("E333", message, window.span, help_)
     elif window.slide is not None:
         message = "the window of a `JOIN` moves with every event and has no `SLIDE`"
         findings.add("E333", message, window.slide.span, "leave `SLIDE` out")
@@ -145,7 +149,7 @@ def _plan_window(
         return SelectWindow(Extent.EVENTS, within, step, tick_ns)
     lengths = in_ticks((within, step), tick_ns, source, window.span, findings)
     within, step = lengths or (within, step)
-    return SelectWindow(Extent.TIME, within, step, tick_ns)
+    return SelectWindow(Extent.SESSION if window.session else Extent.TIME, within, step, tick_ns)
 
 
 def _length(extent: tree.Duration | tree.EventCount) -> int:

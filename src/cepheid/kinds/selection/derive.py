@@ -36,7 +36,7 @@ def derive_select(plan: SelectPlan) -> Derivation:
         if select.window.extent is Extent.NONE:
             way_out = "add a window: `WINDOW 10 minutes`"
             no_window(plan, "without `WINDOW`, aggregates are known at the end", way_out)
-        if select.window.extent is Extent.TIME:
+        if select.window.extent is not Extent.EVENTS:
             return Derivation(plan, ("window_end",))
         stamp = _time_of(plan, select.streams[0].alias)
         last = SelectAggregate(TIME, SelectFunction.MAX, stamp)

@@ -61,6 +61,9 @@ def _window(select: Selection) -> list[str]:
         if window.extent is Extent.TIME:
             return [f"pairs less than {within} apart"]
         return [f"an event and the last {within} of the other stream"]
+    if window.extent is Extent.SESSION:
+        each = " of each group" if select.keys else ""
+        return [f"sessions{each}: events less than {within} apart"]
     slide = _length(window, window.slide)
     each = " of each group" if select.keys and window.extent is Extent.EVENTS else ""
     shown = f"{within}{each}, one every {slide}"
@@ -73,6 +76,8 @@ def _window(select: Selection) -> list[str]:
 def _local(select: Selection) -> str:
     if select.kind is SelectKind.FILTER:
         return "columns as arrays, batch by batch"
+    if select.kind is SelectKind.AGGREGATE and select.window.extent is Extent.SESSION:
+        return "events of one session are added up, batch by batch; parts of a session are merged"
     if select.kind is SelectKind.AGGREGATE:
         return "stretches that no edge of a window cuts are added up once, windows from them"
     if select.equal:
@@ -91,6 +96,8 @@ def why_not_indexed(select: Selection, *, only_time: bool = False) -> str:
     """
     if select.where is not None and not only_time:
         return "WHERE asks every event"
+    if select.window.extent is Extent.SESSION:
+        return "blocks know no sessions"
     if select.keys:
         return "blocks know no groups"
     if any(aggregate.function in HOLISTIC for aggregate in select.aggregates):
@@ -121,6 +128,9 @@ def describe_batch(select: Selection) -> list[str]:
         if counted:
             shuffled = "each group on its own" if select.keys else "one task numbers all events"
             return ["Spark's row_number and groupBy", f"  {shuffled}: Spark has no such windows"]
+        if select.window.extent is Extent.SESSION:
+            shuffled = "each group on its own" if select.keys else "one task reads all events"
+            return ["Spark's lag finds the gaps, then groupBy", f"  {shuffled}, in order of time"]
         if select.window.slide > select.window.within:
             return ["Spark's window and groupBy", "  events between windows are filtered first"]
         return ["Spark's window and groupBy"]
@@ -159,7 +169,9 @@ def _describe_windows(select: Selection) -> list[str]:
     """Describe where events are aggregated, and the state that is kept."""
     counted = select.window.extent is Extent.EVENTS
     kept = "an operator of Cepheid; it keeps partial aggregates of "
-    kept += "windows that are not full" if counted else "open windows"
+    sessions = select.window.extent is Extent.SESSION
+    open_ = "open sessions" if sessions else "open windows"
+    kept += "windows that are not full" if counted else open_
     names = ", ".join(key.attribute for key in select.keys)
     if counted:
         why = f"buckets by {names}: each group has its own numbers, for ever"

@@ -143,8 +143,11 @@ class WindowSteps:
     def step(self, state: Stretches | None, events: pa.Table) -> tuple[Stretches | None, pa.Table]:
         """Add events; windows leave when time advances."""
         fresh = self._measured(events)
-        whole = fresh if state is None else merged(united_stretches([state, fresh]))
+        whole = fresh if state is None else self._united(state, fresh)
         return whole, self.nothing()
+
+    def _united(self, state: Stretches, fresh: Stretches) -> Stretches:
+        return merged(self.select.window, united_stretches([state, fresh]))
 
     def _measured(self, events: pa.Table) -> Stretches:
         return measure(self.select, self.plan.time, events, lambda _, m: m.widened())
@@ -154,12 +157,26 @@ class WindowSteps:
         window = self.select.window
         if window.extent is Extent.NONE:
             return state, self.nothing()
+        if window.extent is Extent.SESSION:
+            return self._close_sessions(state, until - window.within)
         return self._close(state, (until - window.within) // window.slide)
+
+    def _close_sessions(
+        self, state: Stretches | None, last: int
+    ) -> tuple[Stretches | None, pa.Table]:
+        """Close the sessions whose last event is not after a time."""
+        if state is None or not (state.last <= last).any():
+            return state, self.nothing()
+        ended = _taken(state, np.flatnonzero(state.last <= last))
+        kept = _taken(state, np.flatnonzero(state.last > last))
+        return (kept if len(kept.rows) else None), self._rows(ended)
 
     def finish(self, state: Stretches | None) -> tuple[Stretches | None, pa.Table]:
         """Close all windows; without WINDOW, no event gives a row too."""
         if state is None and self.select.window.extent is Extent.NONE:
             return state, self._rows(self._measured(self.schema.empty_table()))
+        if self.select.window.extent is Extent.SESSION:
+            return self._close_sessions(state, _ALL)
         return self._close(state, _ALL)
 
     def _close(self, state: Stretches | None, last: int) -> tuple[Stretches | None, pa.Table]:
@@ -217,6 +234,8 @@ class WindowSteps:
         if state is None or not len(state.rows):
             return Size(0, 0)
         _, groups = group_codes(state.keys, len(state.rows))
+        if self.select.window.extent is Extent.SESSION:
+            return Size(len(groups), len(state.rows))
         return Size(len(groups), int(state.last.max() - state.first.min() + 1))
 
 

@@ -30,6 +30,7 @@ from cepheid.kinds.selection.moments import (
     moments_of,
 )
 from cepheid.kinds.selection.rows import holds_in, lookup_in
+from cepheid.kinds.selection.sessions import merge_sessions
 from cepheid.language import tree
 from cepheid.memory_limits import check_rows
 from cepheid.patterns.segments import repeated_rows
@@ -113,7 +114,7 @@ def measure(
     places = np.zeros(length, np.int64)
     if select.window.extent is Extent.EVENTS:
         places = event_numbers(codes)
-    elif select.window.extent is Extent.TIME:
+    elif select.window.extent is not Extent.NONE:
         places = read_times(columns, time)
     moments: list[Measured] = []
     for one, functions in arguments_of(select).items():
@@ -121,9 +122,16 @@ def measure(
         moments.append(kept(one.argument, measured) if isinstance(measured, Moments) else measured)
     first, last = windows_of_places(places, select.window)
     part = Stretches([], first, last, np.ones(length, np.int64), moments)
-    reduced, groups = reduce_stretches(part, codes)
+    reduced, groups = _merged(select.window, part, codes)
     chosen = at[groups]
     return reduced._replace(keys=[key.take(chosen) for key in keys])
+
+
+def _merged(window: SelectWindow, part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
+    """Merge stretches of the same windows and group, or of the same session."""
+    if window.extent is Extent.SESSION:
+        return merge_sessions(part, codes, window.within)
+    return reduce_stretches(part, codes)
 
 
 def rows_of_stretches(
@@ -131,7 +139,10 @@ def rows_of_stretches(
 ) -> pa.Table:
     """Build the rows of all windows that have an event, by window and key."""
     codes, at = group_codes(whole.keys, len(whole.rows))
-    stretches, groups = reduce_stretches(whole, codes)
+    stretches, groups = _merged(select.window, whole, codes)
+    if select.window.extent is Extent.SESSION:
+        keys = [values.take(at[groups]) for values in whole.keys]
+        return _session_rows(select, time, schema, stretches._replace(keys=keys))
     stretches, edges = _distinct(stretches)
     found = _windows(stretches, groups)
     rows = Moments.counts(stretches.rows).folded(found.low, found.high).known
@@ -150,6 +161,18 @@ def rows_of_stretches(
     if edges is not None:
         table = _spread(select, time, schema, table, windows, edges)
     return finish_rows(select, table)
+
+
+def _session_rows(select: Selection, time: str, schema: pa.Schema, sessions: Stretches) -> pa.Table:
+    """Build the rows of sessions, by their beginning and key."""
+    order = np.argsort(sessions.first, kind="stable")
+    starts = sessions.first[order]
+    keys = [key.take(order) for key in sessions.keys]
+    moments = [moment.take(order) for moment in sessions.moments]
+    named = dict(zip(arguments_of(select), moments, strict=True))
+    ends = sessions.last[order] + select.window.within
+    table = window_rows(select, time, schema, keys, starts, sessions.rows[order], named, ends=ends)
+    return finish_rows(select, sorted_rows(select, table, starts)[0])
 
 
 def _spread(
@@ -188,12 +211,17 @@ def window_rows(
     windows: Codes,
     rows: Codes,
     moments: Mapping[Measure, Measured],
+    *,
+    ends: Codes | None = None,
 ) -> pa.Table:
-    """Build result rows: the keys, edges and aggregates of windows, for events of a schema."""
+    """Build result rows: the keys, edges and aggregates of windows, for events of a schema.
+
+    Sessions have ``ends``, and ``windows`` are then their beginnings.
+    """
     columns: dict[str, Any] = {
         key.name: values for key, values in zip(select.keys, keys, strict=True)
     }
-    columns |= _edges(select.window, schema, time, windows)
+    columns |= _edges(select.window, schema, time, windows, ends)
     for aggregate in select.aggregates:
         if aggregate.measure is None:
             columns[aggregate.name] = pa.array(rows)
@@ -216,16 +244,18 @@ def _in_zone(column: pa.Array[Any], argument: tree.Expression, schema: pa.Schema
     return column.cast(pa.timestamp("us", own.tz))
 
 
-def _edges(window: SelectWindow, schema: pa.Schema, time: str, windows: Codes) -> dict[str, Any]:
+def _edges(
+    window: SelectWindow, schema: pa.Schema, time: str, windows: Codes, ends: Codes | None = None
+) -> dict[str, Any]:
     if window.extent is Extent.NONE:
         return {}
-    starts = windows * window.slide
+    starts = windows if ends is not None else windows * window.slide
     kind: pa.DataType | None = None
-    if window.extent is Extent.TIME:
+    if window.extent is not Extent.EVENTS:
         kind = type_of_times(schema.field(time).type)
     return {
         "window_start": pa.array(starts, kind),
-        "window_end": pa.array(starts + window.within, kind),
+        "window_end": pa.array(starts + window.within if ends is None else ends, kind),
     }
 
 
@@ -251,7 +281,7 @@ def measure_values(one: Measure, functions: frozenset[str], columns: Columns) ->
 
 def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes]:
     """Compute the first and last window of each position; first > last if there is none."""
-    if window.extent is Extent.NONE:
+    if window.extent in (Extent.NONE, Extent.SESSION):
         return places, places
     first = (places - window.within) // window.slide + 1
     if window.extent is Extent.EVENTS:
@@ -290,10 +320,10 @@ def _united(parts: Sequence[Measured]) -> Measured:
     return Moments.united([part for part in parts if isinstance(part, Moments)])
 
 
-def merged(whole: Stretches) -> Stretches:
+def merged(window: SelectWindow, whole: Stretches) -> Stretches:
     """Merge the stretches of the same windows and key."""
     codes, at = group_codes(whole.keys, len(whole.rows))
-    reduced, groups = reduce_stretches(whole, codes)
+    reduced, groups = _merged(window, whole, codes)
     chosen = at[groups]
     return reduced._replace(keys=[key.take(chosen) for key in whole.keys])
 

@@ -28,7 +28,13 @@ from cepheid.plans.selection import Extent, SelectAggregate, SelectFunction, Sel
 from cepheid.runtimes.spark.selection.join import join_frames
 from cepheid.runtimes.spark.selection.odd_times import warn_of_first_times, warn_of_stored_times
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, project, stream_of
-from cepheid.runtimes.spark.selection.windows import Clock, counted_windows, time_windows, with_time
+from cepheid.runtimes.spark.selection.windows import (
+    Clock,
+    counted_windows,
+    session_windows,
+    time_windows,
+    with_time,
+)
 from cepheid.runtimes.spark.store import store_frame
 from cepheid.runtimes.two_streams import with_schemas
 from cepheid.spark.text_times import timed_frame
@@ -176,6 +182,9 @@ def aggregate_frame(
         ties = [stream.typed(name).column for name in plan.tiebreak]
         order = [with_time(stream.typed(plan.time)).column, *ties, sf.col(f"`{arrival}`")]
         return counted_windows(stream.frame, select.window, keys, order, aggregates, names)
+    if select.window.extent is Extent.SESSION:
+        time = stream.typed(plan.time)
+        return session_windows(stream.frame, time, select.window, keys, aggregates, names)
     clock = Clock.of(stream.typed(plan.time), select.window)
     return time_windows(stream.frame, clock, select.window, keys, aggregates, names)
 

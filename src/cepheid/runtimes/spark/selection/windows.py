@@ -159,8 +159,38 @@ def counted_windows(
     return _arranged(grouped, names, [begin.alias("window_start"), end.alias("window_end")])
 
 
+def session_windows(
+    frame: DataFrame,
+    time: Typed,
+    window: SelectWindow,
+    keys: Sequence[Column],
+    aggregates: Sequence[Column],
+    names: Sequence[str],
+) -> DataFrame:
+    """Aggregate sessions: each event knows how far the one before it in its group is."""
+    clock, whole = Clock.of(time, window), time.kind is ValueKind.INTEGER
+    place = with_time(time).column.cast("long") if whole else clock.micros
+    gap = window.within if whole else lengths_us(window)[0]
+    placed = frame.withColumn("cepheid place", place)
+    at = sf.col("`cepheid place`")
+    over = Window.partitionBy(*keys).orderBy(at) if keys else Window.orderBy(at)
+    before = sf.lag(at).over(over)
+    begins = before.isNull() | (at - before >= _long(gap))
+    marked = placed.withColumn("cepheid begins", sf.when(begins, 1).otherwise(0).cast("long"))
+    number = sf.sum("`cepheid begins`").over(over.rowsBetween(Window.unboundedPreceding, 0))
+    counted = marked.withColumn(WINDOW, number)
+    moment = at if whole else clock.moment
+    edges = [sf.min(moment).alias("window_start"), sf.max(moment).alias("window_end")]
+    grouped = counted.groupBy(sf.col(f"`{WINDOW}`"), *keys).agg(*edges, *aggregates)
+    start, end = sf.col("window_start"), sf.col("window_end")
+    end = end + _long(gap) if whole else clock.later(end, gap)
+    shown = [start.alias("window_start"), end.alias("window_end")]
+    return _arranged(grouped, names, shown)
+
+
 def _arranged(grouped: DataFrame, names: Sequence[str], edges: Sequence[Column]) -> DataFrame:
     """Order the result columns: keys, edges of windows, aggregates."""
     quoted = {name: sf.col(f"`{name.replace('`', '``')}`") for name in grouped.columns}
-    rest = [quoted[name] for name in grouped.columns if name not in (WINDOW, *names)]
+    left = (WINDOW, *names, "window_start", "window_end")
+    rest = [quoted[name] for name in grouped.columns if name not in left]
     return grouped.select(*(quoted[name] for name in names), *edges, *rest)
