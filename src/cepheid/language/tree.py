@@ -311,6 +311,17 @@ class Stream(Node, frozen=True, eq=False):
     alias: Name
 
 
+class OrderItem(Node, frozen=True, eq=False):
+    """``price DESC NULLS LAST``: what rows are sorted by (§10.10).
+
+    Without NULLS, NULL comes first in ascending and last in descending order.
+    """
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = True
+
+
 class SelectQuery(Query, frozen=True, eq=False):
     """``SELECT items FROM stream [JOIN stream ON condition] ...`` (§10)."""
 
@@ -318,6 +329,7 @@ class SelectQuery(Query, frozen=True, eq=False):
     items: tuple[ReturnItem | Star, ...] = ()
     streams: tuple[Stream, ...] = ()
     on: Expression | None = None
+    order_by: tuple[OrderItem, ...] = ()
 
 
 # ---------------------------------------------------------------------------------------

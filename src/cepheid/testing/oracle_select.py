@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from cepheid.expressions.tree import children, with_children
 from cepheid.language import tree
 from cepheid.language.parser import parse
-from cepheid.testing.oracle_expressions import as_number, evaluate_expression
+from cepheid.testing.oracle_expressions import as_number, evaluate_expression, order
 
 Row = Mapping[str, Any]
 Aliased = Mapping[str, Row]
@@ -39,6 +41,8 @@ def evaluate_tree(
     query: tree.SelectQuery, streams: Mapping[str, Sequence[Row]], time: str
 ) -> list[dict[str, Any]]:
     """Evaluate a SELECT that was read already."""
+    if query.order_by or query.limit is not None:
+        return _ordered(query, streams, time)
     if query.on is not None:
         return _pairs(query, streams, time)
     stream = query.streams[0]
@@ -49,6 +53,38 @@ def evaluate_tree(
     if not query.group_by and not any(_aggregates(node) for e in asked for node in tree.walk(e)):
         return [_shown(query, row) for row in kept]
     return _windows(query, kept, time)
+
+
+def _ordered(
+    query: tree.SelectQuery, streams: Mapping[str, Sequence[Row]], time: str
+) -> list[dict[str, Any]]:
+    """Sort all rows by further columns, one order after the other from the last to the first."""
+    extra = []
+    for number, item in enumerate(query.order_by):
+        expression = item.expression
+        aliases = {
+            shown.alias.text: shown.expression
+            for shown in query.items
+            if isinstance(shown, tree.ReturnItem) and shown.alias is not None
+        }
+        if isinstance(expression, tree.Word):
+            expression = aliases.get(expression.text, expression)
+        # A column that is shown under its own name, too.
+        value = tree.Call(span=item.span, function="COALESCE", arguments=(expression,))
+        alias = tree.Name(span=item.span, text=f"order {number}")
+        extra.append(tree.ReturnItem(span=item.span, expression=value, alias=alias))
+    plain = msgspec.structs.replace(query, items=(*query.items, *extra), order_by=(), limit=None)
+    rows = evaluate_tree(plain, streams, time)
+    for number, item in reversed(list(enumerate(query.order_by))):
+        name = f"order {number}"
+        known = [row for row in rows if row[name] is not None]
+        known.sort(key=lambda row: order(row[name]), reverse=item.descending)  # now
+        none = [row for row in rows if row[name] is None]
+        rows = none + known if item.nulls_first else known + none
+    for row in rows:
+        for number in range(len(query.order_by)):
+            del row[f"order {number}"]
+    return rows if query.limit is None else rows[: int(query.limit.value or 0)]
 
 
 def _value(expression: tree.Expression, row: Aliased) -> Any:
@@ -159,7 +195,7 @@ def _line(
             given[part[0]] = part[1](members)
         elif not isinstance(item.expression, tree.Word | tree.Attribute):
             assert item.alias is not None, "a computed column has a name"
-            given[item.alias.text] = _of_rows(item.expression, members, known)
+            given[item.alias.text] = _of_rows(item.expression, members, {**edges, **known})
     # In HAVING, a name is a key, else a result column.
     named = {**edges, **given, **{names[name]: value for name, value in known.items()}, **known}
     if query.having is not None and _of_rows(query.having, members, named) is not True:
