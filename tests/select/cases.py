@@ -208,6 +208,40 @@ def joins(draw: st.DrawFn, *, counted: bool | None = None) -> str:
     return text + f" WINDOW {draw(st.integers(1, 6))} {unit}"
 
 
+@st.composite
+def sessions(draw: st.DrawFn) -> str:
+    """Draw an aggregation of sessions."""
+    text = draw(aggregations(windowed=True)).partition(" WINDOW ")[0]
+    return f"{text} WINDOW SESSION {draw(st.integers(1, 5))} us"
+
+
+ORDERS = {
+    "filter": (
+        "k",
+        "x DESC",
+        "y",
+        "y DESC NULLS FIRST",
+        "x + g NULLS LAST",
+        "d DESC",
+        "ts",
+        "x > 1",
+    ),
+    "aggregation": ("COUNT(*)", "SUM(x) DESC", "MAX(y)", "MEDIAN(x) DESC NULLS FIRST", "MIN(ts)"),
+    "join": ("a.x", "b.y DESC", "a.k NULLS LAST", "a.x + b.x DESC", "b.ts"),
+}
+
+
+@st.composite
+def ordered(draw: st.DrawFn) -> tuple[str, str]:
+    """Draw a query with ORDER BY and LIMIT, and its kind."""
+    kind = draw(choice(sorted(ORDERS)))
+    base = {"filter": filters(), "aggregation": aggregations(), "join": joins()}[kind]
+    by = draw(choices(ORDERS[kind], 0, 3, unique=True))
+    text = draw(base) + (f" ORDER BY {', '.join(by)}" if by else "")
+    limit = draw(st.one_of(st.none(), st.integers(0, 5)))
+    return text + ("" if limit is None else f" LIMIT {limit}"), kind
+
+
 def table_of(events: list[dict[str, Any]], kind: pa.DataType | None = None) -> pa.Table:
     """Return rows as a table, with times of a type."""
     table = pa.table(

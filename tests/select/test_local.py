@@ -17,6 +17,7 @@ from tests.select.cases import (
     agree,
     filters,
     joins,
+    ordered,
     plain,
     rows,
     table_of,
@@ -60,6 +61,13 @@ def test_both_ways_to_add_up_agree(text: str, events: Events, dense: int) -> Non
 def test_joins_are_as_defined(text: str, events: Events, others: Events) -> None:
     expected = evaluate_select(text, {"s": events, "r": others})
     assert plain(run(text, events, others)) == plain(expected)
+
+
+@given(ordered(), rows(8), rows(8))
+def test_orders_are_as_defined(drawn: tuple[str, str], events: Events, others: Events) -> None:
+    text, kind = drawn
+    expected = evaluate_select(text, {"s": events, "r": others})
+    assert plain(run(text, events, others if kind == "join" else None)) == plain(expected)
 
 
 @settings(max_examples=60)
@@ -435,3 +443,22 @@ def test_the_values_of_windows_are_bounded() -> None:
 def test_a_percentile_has_a_constant_fraction(item: str) -> None:
     with pytest.raises(cepheid.BindError, match="E331"):
         cepheid.query(f"SELECT {item} AS p FROM s")
+
+
+def test_rows_in_an_order() -> None:
+    text = "SELECT k, x FROM s ORDER BY k DESC, x DESC LIMIT 3"
+    assert [row["x"] for row in run(text, FEW)] == [4, 1, 8]
+    found = run("SELECT k AS key FROM s GROUP BY k ORDER BY SUM(x) DESC LIMIT 1", FEW)
+    assert found == [{"key": None}]
+    assert run("SELECT x FROM s WHERE x > 1 LIMIT 0", FEW) == []
+
+
+@pytest.mark.parametrize("clause", ["ORDER BY n", "LIMIT 3"])
+def test_an_order_needs_the_whole_answer(clause: str) -> None:
+    text = f"SELECT COUNT(*) AS n FROM s WINDOW 4 us {clause}"
+    with pytest.raises(cepheid.UnsupportedError, match="E405"):
+        cepheid.query(text).live(FEW.schema, watermark="0 us")
+    with pytest.raises(cepheid.UnsupportedError, match="E414"):
+        run(f"CREATE STREAM t AS {text}; SELECT n FROM t", FEW)
+    with pytest.raises(cepheid.UnsupportedError, match="E414"):
+        cepheid.workload([cepheid.query(text)]).run(FEW)

@@ -17,7 +17,16 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from tests.amount import share
-from tests.select.cases import aggregations, agree, joins, rows, table_of, unordered
+from tests.select.cases import (
+    aggregations,
+    agree,
+    joins,
+    plain,
+    rows,
+    sessions,
+    table_of,
+    unordered,
+)
 
 import cepheid
 from cepheid.runtimes.spark.stream import late_in_joins
@@ -317,3 +326,25 @@ def test_a_checkpoint_of_sparks_own_windows_is_refused(spark: SparkSession, tmp_
     with pytest.raises(StreamingQueryException) as caught:
         run(windows.stream(source, watermark="1 second"))
     assert clear_error(caught.value).diagnostics[0].code == "E524"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT y, x FROM s ORDER BY y DESC, x NULLS LAST LIMIT 5",
+        "SELECT x FROM s ORDER BY x + g, k DESC, x",
+        "SELECT k, SUM(x) AS n FROM s GROUP BY k ORDER BY n DESC NULLS FIRST, k LIMIT 3",
+        "SELECT g FROM s GROUP BY g WINDOW 5 us ORDER BY window_start DESC, MAX(y), g NULLS LAST",
+    ],
+)
+def test_rows_in_an_order(spark: SparkSession, text: str) -> None:
+    frame = spark.createDataFrame(table_of(EVENTS))
+    rows_ = cepheid.query(text).run(frame).toArrow().to_pylist()
+    assert plain(rows_) == plain(evaluate_select(text, {"s": EVENTS}))
+
+
+@few
+@given(sessions(), rows())
+def test_sessions_are_as_defined(spark: SparkSession, text: str, events: Events) -> None:
+    frame = spark.createDataFrame(table_of(events))
+    assert found(text, frame) == unordered(evaluate_select(text, {"s": events}))

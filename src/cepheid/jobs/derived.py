@@ -62,6 +62,13 @@ def early_rows(plan: Plan) -> NoReturn:
     raise UnsupportedError([Diagnostic("E413", message, helps=helps)], plan.text)
 
 
+def whole_answer(plan: Plan) -> NoReturn:
+    """Refuse a stage whose rows are ordered, or counted, among all rows (E414)."""
+    message = "`ORDER BY` and `LIMIT` need the whole answer, and the rows of a stage leave before"
+    helps = ("order and limit the rows where you read them",)
+    raise UnsupportedError([Diagnostic("E414", message, helps=helps)], plan.text)
+
+
 def limited_rows(plan: Plan) -> NoReturn:
     """Refuse a stage that ends after some rows (E414)."""
     message = "`LIMIT` ends a query, and a stream goes on"

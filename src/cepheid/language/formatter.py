@@ -177,7 +177,20 @@ def _select_clauses(query: tree.SelectQuery) -> list[tuple[tree.Node, str]]:
         clauses.append((query.having, f"HAVING {format_expression(query.having)}"))
     if query.window is not None:
         clauses.append((query.window, _format_window(query.window, "WINDOW")))
+    if query.order_by:
+        order = ", ".join(map(_format_order, query.order_by))
+        clauses.append((query.order_by[-1], f"ORDER BY {order}"))
+    if query.limit is not None:
+        clauses.append((query.limit, f"LIMIT {query.limit.value}"))
     return clauses
+
+
+def _format_order(item: tree.OrderItem) -> str:
+    direction = " DESC" if item.descending else ""
+    # NULL comes first where values ascend, unless the query says otherwise.
+    usual = item.nulls_first != item.descending
+    nulls = "" if usual else f" NULLS {'FIRST' if item.nulls_first else 'LAST'}"
+    return f"{format_expression(item.expression)}{direction}{nulls}"
 
 
 def _format_item_of_select(item: tree.ReturnItem | tree.Star) -> str:

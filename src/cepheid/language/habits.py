@@ -47,11 +47,10 @@ _WINDOWS = frozenset(
     ["WITHIN", "WINDOW", "EVERY", "TUMBLE", "TUMBLING", "HOP", "HOPPING", "SLIDING"]
 )
 _FROM_ANOTHER = "write `CREATE STREAM name AS SELECT …; SELECT … FROM name`"
-_NO_LIMIT = "`SELECT` gives every row: remove it, and take the first rows where you read them"
+_LIMIT = "write `LIMIT 3` at the end, after `ORDER BY`"
 _OF_SELECT = {
     "DISTINCT": "write `SELECT x, COUNT(*) AS n FROM events GROUP BY x`",
-    "LIMIT": _NO_LIMIT,
-    "TOP": _NO_LIMIT,
+    "TOP": _LIMIT,
     "OVER": "compare events by a pattern: `RETURN … PATTERN S+ WHERE S.x < NEXT(S).x`",
     "WITH": _FROM_ANOTHER,
     "UNION": "run the two on their own, or as a workload",

@@ -70,6 +70,7 @@ SITUATION_CLAUSES = frozenset(
 TERMINALS = KEYWORDS | INNER_KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
 TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT", "RELATION", "LASTING"}
 TERMINALS |= {"SKIP_MODE", "SKIP_TARGET", "TOP", "LONGEST", "BY"}
+TERMINALS |= {"ORDER_BY", "DIRECTION", "NULLS"}
 
 TOKEN = re.compile(
     r"""
@@ -85,7 +86,7 @@ TOKEN = re.compile(
 _MODE = re.compile(r"[^\W\d]\w*(?:-\w+)*")
 _TWO_WORDS = re.compile(
     r"(group(?:\s*-\s*|\s+)by|partition\s+by|min\s+length|at\s+least|at\s+most"
-    r"|after\s+match\s+skip)\b",
+    r"|after\s+match\s+skip|order\s+by)\b",
     re.IGNORECASE,
 )
 _SKIP = re.compile(
@@ -93,6 +94,8 @@ _SKIP = re.compile(
     re.IGNORECASE,
 )
 """Where AFTER MATCH SKIP goes on; SQL adds ROW."""
+_ORDER = re.compile(r"(?P<DIRECTION>asc|desc)\b|(?P<NULLS>nulls\s+(?:first|last)\b)", re.IGNORECASE)
+"""What may come after a value of ORDER BY; everywhere else these are names."""
 _BEST = re.compile(r"(?:(?P<TOP>top)|(?P<LONGEST>longest))(?=\s+\d)|(?P<BY>by)\b", re.IGNORECASE)
 """`TOP 10 BY` and `LONGEST 5`; everywhere else these are names."""
 _RELATION = re.compile(r"[^\W\d]\w*(?:(?:\s+|\s*-\s*)by\b)?", re.IGNORECASE)
@@ -246,6 +249,9 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
         skip = _SKIP.match(text, match.start())
         if skip is not None:
             return skip.lastgroup or "SKIP_MODE", skip.group(), skip.end()
+    order = _ORDER.match(text, match.start())
+    if order is not None and order.lastgroup in accepted:
+        return order.lastgroup or "NULLS", order.group(), order.end()
     best = _BEST.match(text, match.start())
     if best is not None and best.lastgroup in accepted:
         return best.lastgroup or "TOP", best.group(), best.end()

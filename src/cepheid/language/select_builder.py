@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from cepheid.errors import Span
 from cepheid.language import tree
-from cepheid.language.expression_builder import Child, name_of, span_of, token_span
+from cepheid.language.expression_builder import Child, name_of, nodes_of, span_of, token_span
 from cepheid.language.lalr import Token
 from cepheid.language.situation_builder import Clause, gather_clauses
 
@@ -41,6 +41,17 @@ class SelectBuilder:
 
     def select_join(self, c: Children[Child]) -> Join:
         return Join(c[1], c[3], span_of(c))
+
+    def order_item(self, c: Children[Child]) -> tree.OrderItem:
+        words = {str(token).upper().split()[-1] for token in c[1:]}
+        descending = "DESC" in words
+        nulls_first = "FIRST" in words or (not descending and "LAST" not in words)
+        return tree.OrderItem(
+            span=span_of(c), expression=c[0], descending=descending, nulls_first=nulls_first
+        )
+
+    def order_clause(self, c: Children[Child]) -> Clause:
+        return Clause("ORDER BY", "order_by", span_of(c), nodes_of(c))
 
     def window_clause(self, c: Children[Child]) -> Clause:
         slide = c[3] if len(c) > 3 else None

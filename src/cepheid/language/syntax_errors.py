@@ -40,6 +40,7 @@ CLAUSES = {
     "DETECTED": "DETECTED WITHIN",
     "JOIN": "JOIN",
     "WINDOW": "WINDOW",
+    "ORDER_BY": "ORDER BY",
 }
 
 _MARKS = {names[0]: mark for mark, names in PUNCTUATION.items() if mark in "()[]{},;.?+*"}
@@ -59,6 +60,8 @@ _GROUPS = {
     "TOP": "`TOP 10 BY`",
     "LONGEST": "`LONGEST 5`",
     "BY": "`BY`",
+    "DIRECTION": "`ASC` or `DESC`",
+    "NULLS": "`NULLS FIRST` or `NULLS LAST`",
     "AT_LEAST": "`AT LEAST`",
     "AT_MOST": "`AT MOST`",
 }

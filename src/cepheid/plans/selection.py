@@ -102,6 +102,15 @@ class SelectAggregate(msgspec.Struct, frozen=True):
         return Measure(self.argument, self.function if self.function in HOLISTIC else None)
 
 
+class SelectOrder(msgspec.Struct, frozen=True):
+    """A result column that rows are sorted by; a hidden one is dropped after."""
+
+    name: str
+    descending: bool
+    nulls_first: bool
+    hidden: bool
+
+
 class Selection(msgspec.Struct, frozen=True):
     """All decisions about a SELECT; in bound expressions every attribute has its alias.
 
@@ -121,6 +130,8 @@ class Selection(msgspec.Struct, frozen=True):
     equal: tuple[tuple[str, str], ...] = ()
     having: tree.Expression | None = None
     results: tuple[SelectColumn, ...] | None = None
+    order: tuple[SelectOrder, ...] = ()
+    limit: int | None = None
 
     @property
     def condition(self) -> tuple[tree.Expression, ...]:

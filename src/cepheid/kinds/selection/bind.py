@@ -17,6 +17,7 @@ from cepheid.plans.selection import (
     Extent,
     Selection,
     SelectKind,
+    SelectOrder,
     SelectStream,
     SelectWindow,
     conjuncts_of,
@@ -45,11 +46,15 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
         _check_times(query, source, scope)
     items = SelectItems(query, scope)
     columns = items.columns() if kind is not SelectKind.AGGREGATE else ()
+    order: tuple[SelectOrder, ...] = ()
+    if kind is not SelectKind.AGGREGATE and query.order_by:
+        columns, order = items.ordered(columns)
     found = Aggregated()
     if kind is SelectKind.AGGREGATE:
         schema = next(iter(scope.schemas.values()))
         time = schema.kind(source.time) if schema is not None else None
         found = items.aggregates(query.having, time or ValueKind.UNKNOWN)
+        order = found.order
     findings.raise_errors(text)
     select = Selection(
         kind=kind,
@@ -61,6 +66,8 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
         aggregates=found.aggregates,
         having=found.having,
         results=found.results,
+        order=order,
+        limit=None if query.limit is None else int(query.limit.value or 0),
         window=window,
         equal=_equal_pairs(query, on, where) if on is not None else (),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cepheid.errors import Span
-from cepheid.jobs.derived import TIME, Derivation, Split, Splits, no_window
+from cepheid.jobs.derived import TIME, Derivation, Split, Splits, no_window, whole_answer
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import (
@@ -32,6 +32,8 @@ def derive_select(plan: SelectPlan) -> Derivation:
         E412 for aggregates without a window.
     """
     select = plan.select
+    if select.order or select.limit is not None:
+        whole_answer(plan)
     if select.kind is SelectKind.AGGREGATE:
         if select.window.extent is Extent.NONE:
             way_out = "add a window: `WINDOW 10 minutes`"

@@ -13,7 +13,8 @@ def title_of_select(select: Selection) -> str:
     """Describe the rows of the result."""
     aggregated = select.aggregates if select.results is None else select.results
     columns = aggregated if select.kind is SelectKind.AGGREGATE else select.columns
-    names = ", ".join(column.name for column in columns)
+    hidden = {order.name for order in select.order if order.hidden}
+    names = ", ".join(column.name for column in columns if column.name not in hidden)
     by = f" by {', '.join(key.attribute for key in select.keys)}" if select.keys else ""
     return names + by
 
@@ -32,6 +33,8 @@ def describe_select(select: Selection, *, spark: bool) -> list[Section]:
         sections.append(("window", _window(select)))
     if select.having is not None:
         sections.append(("having", [f"{as_written(select.having)}, of rows that are complete"]))
+    if is_ordered(select):
+        sections.append(("order", _order(select)))
     sections.append(("in process", [_local(select)]))
     sections.append(("on a store", [_store(select)]))
     if spark:
@@ -181,11 +184,28 @@ def _describe_windows(select: Selection) -> list[str]:
 
 def why_not_live(select: Selection) -> str:
     """Explain why a SELECT cannot run on a live stream; empty if it can."""
+    if is_ordered(select):
+        return "`ORDER BY` and `LIMIT` need the whole answer, and a stream has no end"
     if select.kind is SelectKind.FILTER:
         return ""
     if select.window.extent is Extent.NONE:
         return "without a window, aggregates of a stream are known at its end"
     return ""
+
+
+def is_ordered(select: Selection) -> bool:
+    """Check whether rows are ordered, or counted, among all rows."""
+    return bool(select.order) or select.limit is not None
+
+
+def _order(select: Selection) -> list[str]:
+    parts = [
+        f"by {', '.join(f'{o.name} DESC' if o.descending else o.name for o in select.order)}"
+        if select.order
+        else "",
+        f"the first {select.limit:,}" if select.limit is not None else "",
+    ]
+    return [", ".join(filter(None, parts))]
 
 
 def mermaid_of_select(select: Selection) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cepheid.errors import Note, Span
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.expressions.format import format_expression
+from cepheid.expressions.value_types import Typing
 from cepheid.kinds.selection.over_aggregates import RowScope
 from cepheid.kinds.selection.scope import SelectScope
 from cepheid.language import tree
@@ -15,6 +17,7 @@ from cepheid.plans.selection import (
     SelectColumn,
     SelectFunction,
     SelectKey,
+    SelectOrder,
     plain_attribute,
     row_column,
 )
@@ -41,6 +44,7 @@ class Aggregated(NamedTuple):
     aggregates: tuple[SelectAggregate, ...] = ()
     results: tuple[SelectColumn, ...] | None = None
     having: tree.Expression | None = None
+    order: tuple[SelectOrder, ...] = ()
 
 
 class Asked(NamedTuple):
@@ -90,6 +94,45 @@ class SelectItems:
                 name = str(len(found))
             found.append(SelectColumn(self._name(name, item.span), bound))
         return tuple(found)
+
+    def ordered(
+        self, columns: tuple[SelectColumn, ...]
+    ) -> tuple[tuple[SelectColumn, ...], tuple[SelectOrder, ...]]:
+        """Plan ORDER BY of rows or pairs, with the columns that it adds to those of the result."""
+        known = {column.name: column.expression for column in columns}
+
+        def bind(expression: tree.Expression) -> tree.Expression:
+            named = known.get(expression.text) if isinstance(expression, tree.Word) else None
+            return named if named is not None else self._scope.value(expression)
+
+        found = self._order(bind, columns)
+        for _, column in found:
+            self._check_ordered(column.expression, self._scope.typing)
+        added = tuple(c for order, c in found if order.hidden)
+        return (*columns, *added), tuple(order for order, _ in found)
+
+    def _order(
+        self,
+        bind: Callable[[tree.Expression], tree.Expression],
+        columns: Sequence[SelectColumn],
+    ) -> list[tuple[SelectOrder, SelectColumn]]:
+        """Find the columns of ORDER BY among those of the result, or add hidden ones."""
+        found = []
+        for number, item in enumerate(self._query.order_by):
+            if isinstance(item.expression, tree.Literal):
+                message = "`ORDER BY` takes columns and values computed from them, and no place"
+                self._findings.add("E331", message, item.span, "name the column")
+            bound = bind(item.expression)
+            same = next((c for c in columns if c.expression == bound), None)
+            column = same or SelectColumn(f"cepheid order {number}", bound)
+            order = SelectOrder(column.name, item.descending, item.nulls_first, same is None)
+            found.append((order, column))
+        return found
+
+    def _check_ordered(self, expression: tree.Expression | None, typing: Typing) -> None:
+        if expression is not None and typing.infer(expression) is ValueKind.OTHER:
+            message = f"`{format_expression(expression)}` is of a kind that has no order"
+            self._findings.add("E206", message, expression.span)
 
     def _all_columns(self, star: tree.Star) -> list[SelectColumn]:
         streams = [
@@ -154,7 +197,7 @@ class SelectItems:
     ) -> Aggregated:
         """Bind the expressions over aggregated rows."""
         span, alias = self._query.span, self._query.streams[0].alias.text
-        names: dict[str, tuple[tree.Expression, ValueKind]] = {}
+        names: dict[str, tuple[tree.Attribute, ValueKind]] = {}
         for key in keys:
             kind = self._scope.attribute_kind(alias, tree.Name(span=span, text=key.attribute))
             names[key.attribute] = (row_column(key.name, span), kind)
@@ -174,10 +217,18 @@ class SelectItems:
         if having is not None:
             kept = rows.bind(having, "HAVING")
             rows.typing.check_condition(kept, "HAVING")
+        order = self._order(
+            lambda expression: rows.bind(expression, "ORDER BY"),
+            [*(SelectColumn(e.attribute.text, e) for e, _ in names.values()), *results],
+        )
+        for _, column in order:
+            self._check_ordered(column.expression, rows.typing)
+        results += [column for one, column in order if one.hidden]
         found = tuple(self._planned)
-        plain = [row_column(one.name, span) for one in found]
-        same = [result.expression for result in results] == plain
-        return Aggregated(keys, found, None if same else tuple(results), kept)
+        plain = [SelectColumn(one.name, row_column(one.name, span)) for one in found]
+        same = results == plain
+        shown_results = None if same else tuple(results)
+        return Aggregated(keys, found, shown_results, kept, tuple(one for one, _ in order))
 
     def _computed_name(self, item: tree.ReturnItem) -> str:
         if item.alias is None:

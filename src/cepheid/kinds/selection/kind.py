@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.jobs.derived import whole_answer
 from cepheid.jobs.kind import Described, Kind
 from cepheid.kinds.selection.bind import compile_select
 from cepheid.kinds.selection.explain import (
     describe_select,
+    is_ordered,
     mermaid_of_select,
     title_of_select,
     why_not_live,
@@ -105,6 +107,8 @@ class SelectKind(Kind):
         """Create the step function of a query that is a stage of a pipeline."""
         from cepheid.kinds.selection.steps import steps_of_select
 
+        if is_ordered(plan.select):
+            whole_answer(plan)
         return steps_of_select(plan, schema)
 
     def derive(self, plan: SelectPlan) -> Derivation:
@@ -124,6 +128,8 @@ class SelectKind(Kind):
         why = why_not_live(plan.select)
         if why:
             helps = ("add `WINDOW 10 minutes`, or `WINDOW 1000 EVENTS`",)
+            if is_ordered(plan.select):
+                helps = ("leave `ORDER BY` and `LIMIT` out, or run the query over what has come",)
             raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
 
     def replay(self, plan: SelectPlan, snapshot: Any, method: str) -> Any:

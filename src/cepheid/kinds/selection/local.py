@@ -11,6 +11,7 @@ from cepheid.events.files import present
 from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
 from cepheid.jobs.ordering import sort_events
 from cepheid.kinds.selection.join import join_tables
+from cepheid.kinds.selection.ordering import order_rows
 from cepheid.kinds.selection.rows import filter_rows
 from cepheid.kinds.selection.windows import Aggregation
 from cepheid.plans.plan import SelectPlan
@@ -41,15 +42,24 @@ class LocalSelect(NamedTuple):
         select = self.plan.select
         tables = _at_least_one(batches, schema)
         if select.kind is SelectKind.FILTER:
-            rows = [filter_rows(select, table) for table in tables]
-            return pa.concat_tables(rows, promote_options="permissive")
+            return order_rows(select, self._filtered(tables))
         aggregation = Aggregation(select, self.plan.time)
         if select.window.extent is Extent.EVENTS:
             whole = pa.concat_tables(tables, promote_options="permissive")
             tables = iter([sort_events(_read(whole, select.streams[0]), self.plan)])
         for table in tables:
             aggregation.add(table)
-        return aggregation.result()
+        return order_rows(select, aggregation.result())
+
+    def _filtered(self, tables: Iterable[pa.Table]) -> pa.Table:
+        """Filter events; LIMIT without ORDER BY needs the first rows only."""
+        select, found, count = self.plan.select, [], 0
+        for table in tables:
+            found.append(filter_rows(select, table))
+            count += len(found[-1])
+            if select.limit is not None and not select.order and count >= select.limit:
+                break
+        return pa.concat_tables(found, promote_options="permissive")
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a table, in steps of about ``rows`` rows."""
@@ -60,7 +70,7 @@ class LocalSelect(NamedTuple):
         select = self.plan.select
         pairs = zip(tables, select.streams, strict=True)
         ordered = [sort_events(_read(table, stream), self.plan) for table, stream in pairs]
-        return join_tables(select, self.plan.time, ordered)
+        return order_rows(select, join_tables(select, self.plan.time, ordered))
 
 
 def _at_least_one(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -77,8 +77,8 @@ class RowScope:
                 self._kinds[found.attribute.text] = kind
             return tree.replace_span(found, node.span)
         written = format_expression(node)
-        if clause == "HAVING":
-            message = f"`HAVING` tests rows, and no column of theirs is called `{written}`"
+        if clause != "SELECT":
+            message = f"`{clause}` is about rows, and no column of theirs is called `{written}`"
             near = suggest_names(name, list(self._names), owner="a row")
             self._findings.add("E211", message, node.span, near)
         else:

@@ -11,6 +11,7 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.sources import EventSource
 from cepheid.kinds.selection.explain import why_not_indexed
 from cepheid.kinds.selection.finishing import finish_rows
+from cepheid.kinds.selection.ordering import order_rows
 from cepheid.kinds.selection.rows import holds, lookup_in
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
@@ -191,7 +192,7 @@ def run_index(plan: SelectPlan, source: EventSource, found: IndexPlan) -> pa.Tab
         table = table.drop_columns(["window_start", "window_end"])
     for aggregate in found.aggregates:
         table = _with_days(table, aggregate, snapshot.manifest.schema)
-    return finish_rows(select, table)
+    return order_rows(select, finish_rows(select, table))
 
 
 def _with_days(table: pa.Table, aggregate: Aggregate, schema: pa.Schema) -> pa.Table:

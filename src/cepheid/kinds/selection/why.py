@@ -43,7 +43,10 @@ class SelectWhy:
         self.question = question
         self.counting = counting
         assert isinstance(question.tree, tree.SelectQuery), "this kind reads no other"
-        self.query: tree.SelectQuery = question.tree
+        # Rows that LIMIT leaves out are there.
+        self.query: tree.SelectQuery = msgspec.structs.replace(
+            question.tree, order_by=(), limit=None
+        )
         self.select = SelectPlan.of(question.plan).select
 
     def answer(self) -> WhyNot:

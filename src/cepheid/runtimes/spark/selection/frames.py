@@ -87,7 +87,22 @@ def run_frames(
             for stream, one in zip(streams, limited, strict=True)
         ]
     warn_of_first_times(plan, frames)
-    return select_frames(plan, frames)
+    return _ordered(select, select_frames(plan, frames))
+
+
+def _ordered(select: Selection, frame: DataFrame) -> DataFrame:
+    """Sort rows, take the first ones, and drop the columns that were only sorted by."""
+    columns = []
+    for order in select.order:
+        column = sf.col(f"`{order.name}`")
+        down = column.desc_nulls_first() if order.nulls_first else column.desc_nulls_last()
+        up = column.asc_nulls_first() if order.nulls_first else column.asc_nulls_last()
+        columns.append(down if order.descending else up)
+    if columns:
+        frame = frame.orderBy(*columns)
+    if select.limit is not None:
+        frame = frame.limit(select.limit)
+    return frame.drop(*(order.name for order in select.order if order.hidden))
 
 
 def _opened(events: Any, spark: SparkSession, times: TextTimes) -> Any:
