@@ -305,10 +305,14 @@ class Star(Node, frozen=True, eq=False):
 
 
 class Stream(Node, frozen=True, eq=False):
-    """``ticks t``: a stream and what the query calls it, its own name without an alias."""
+    """``ticks t``: a stream and what the query calls it, its own name without an alias.
+
+    ``within`` is how long its events wait for those of the other stream of a join (§10.6).
+    """
 
     name: Name
     alias: Name
+    within: Duration | EventCount | None = None
 
 
 class OrderItem(Node, frozen=True, eq=False):

@@ -342,7 +342,6 @@ def _pairs(
     query: tree.SelectQuery, streams: Mapping[str, Sequence[Row]], time: str
 ) -> list[dict[str, Any]]:
     """Find all pairs of a window that satisfy both conditions, in order of arrival."""
-    assert query.window is not None, "a join has a window"
     assert query.on is not None, "a join has a condition"
     names = [stream.alias.text for stream in query.streams]
     # All events in one order: by time, the first stream first, then by arrival.
@@ -351,11 +350,18 @@ def _pairs(
     for side, rows in enumerate(inputs):
         arrivals += [(row[time], side, number) for number, row in enumerate(rows)]
     arrivals.sort()
-    length, _ = _lengths(query.window)
-    counted = isinstance(query.window.within, tree.EventCount)
+    extents = [
+        stream.within or (query.window.within if query.window is not None else None)
+        for stream in query.streams
+    ]
+    counted = isinstance(extents[0], tree.EventCount)
     result = []
     for later_at, later in enumerate(arrivals):
         before = [earlier for earlier in arrivals[:later_at] if earlier[1] != later[1]]
+        # The earlier event waits as long as its own stream says.
+        extent = extents[1 - later[1]]
+        assert extent is not None, "a join has a window"
+        length = extent.microseconds if isinstance(extent, tree.Duration) else extent.count
         if counted:
             before = before[-length:]
         else:
