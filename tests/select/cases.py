@@ -205,6 +205,10 @@ def joins(draw: st.DrawFn, *, counted: bool | None = None) -> str:
     where = draw(choice(("", "a.x > 0", "b.k LIKE 'p%' AND a.ts < b.ts")))
     text = f"SELECT {items} FROM s a JOIN r b ON {draw(choice(PAIRS))}"
     text += f" WHERE {where}" if where else ""
+    if draw(st.integers(0, 2)) == 0:
+        first, second = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+        text = text.replace("FROM s a ", f"FROM s a WITHIN {first} {unit} ", 1)
+        return text.replace("JOIN r b ", f"JOIN r b WITHIN {second} {unit} ", 1)
     return text + f" WINDOW {draw(st.integers(1, 6))} {unit}"
 
 

@@ -181,6 +181,19 @@ def test_pairs_with_the_last_events_of_the_other_stream() -> None:
     assert [(r["x"], r["y"]) for r in found] == [("a", 1), ("b", 1), ("b", 2), ("b", 3)]
 
 
+def test_each_stream_has_a_window_of_its_own() -> None:
+    left = pa.table({"ts": [0, 10], "x": ["a", "b"]})
+    right = pa.table({"ts": [4, 5, 9, 14], "y": [1, 2, 3, 4]})
+    text = "SELECT x, y FROM l WITHIN {} JOIN r WITHIN {} ON TRUE"
+    for windows, expected in {
+        ("5 us", "2 us"): ["a1", "b3", "b4"],
+        ("1 us", "7 us"): ["b1", "b2", "b3"],
+        ("1 EVENT", "2 EVENTS"): ["a1", "a2", "a3", "b2", "b3", "b4"],
+    }.items():
+        found = cepheid.query(text.format(*windows)).run({"l": left, "r": right}).to_pylist()
+        assert [f"{row['x']}{row['y']}" for row in found] == expected, windows
+
+
 def test_a_stream_joins_with_itself() -> None:
     q = cepheid.query("SELECT a.x, b.x AS y FROM s a JOIN s b ON a.x < b.x WINDOW 3 us")
     assert [tuple(row.values()) for row in q.run(FEW).to_pylist()] == [(1, 2), (2, 4)]

@@ -201,7 +201,8 @@ def _format_item_of_select(item: tree.ReturnItem | tree.Star) -> str:
 
 def _format_stream(stream: tree.Stream) -> str:
     names = [stream.name] if stream.name == stream.alias else [stream.name, stream.alias]
-    return " ".join(format_name(name.text) for name in names)
+    kept = f" WITHIN {_format_extent(stream.within)}" if stream.within is not None else ""
+    return " ".join(format_name(name.text) for name in names) + kept
 
 
 def format_definition(definition: tree.Definition) -> str:

@@ -39,6 +39,10 @@ class SelectBuilder:
     def stream_alias(self, c: Children[Child]) -> tree.Stream:
         return tree.Stream(span=span_of(c), name=name_of(c[0]), alias=name_of(c[-1]))
 
+    def kept_stream(self, c: Children[Child]) -> tree.Stream:
+        stream = c[0]
+        return tree.Stream(span=span_of(c), name=stream.name, alias=stream.alias, within=c[2])
+
     def select_join(self, c: Children[Child]) -> Join:
         return Join(c[1], c[3], span_of(c))
 

@@ -30,12 +30,22 @@ class Extent(StrEnum):
 
 
 class SelectWindow(msgspec.Struct, frozen=True):
-    """Windows of ``within`` ticks or events, one every ``slide``; of sessions it is the gap."""
+    """Windows of ``within`` ticks or events, one every ``slide``; of sessions it is the gap.
+
+    In a join, events of the first stream wait for ``within``, and those of the second for
+    ``second``, 0 if that is the same.
+    """
 
     extent: Extent = Extent.NONE
     within: int = 0
     slide: int = 0
     tick_ns: int = 1000
+    second: int = 0
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Return how long the events of both streams of a join wait for each other."""
+        return self.within, self.second or self.within
 
 
 class SelectStream(msgspec.Struct, frozen=True):

@@ -115,11 +115,25 @@ def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings
         help_ = "write `WHERE`, which tests events and pairs"
         findings.add("E331", message, query.having.span, help_)
     if kind is not SelectKind.JOIN:
+        for stream in query.streams:
+            if stream.within is not None:
+                message = "`WITHIN` says how long the events of a stream wait in a `JOIN`"
+                findings.add("E333", message, stream.span, "write `WINDOW 10 minutes` at the end")
         return
-    if window is None:
+    kept = [stream for stream in query.streams if stream.within is not None]
+    if window is not None and kept:
+        message = "a `JOIN` has `WINDOW`, or `WITHIN` after each of its streams"
+        findings.add("E333", message, window.span, "leave one of them out")
+    elif len(kept) == 1:
+        message = "`WITHIN` stands after both streams of a `JOIN`, or after none"
+        help_ = "write `FROM a WITHIN 1 hour JOIN b WITHIN 2 hours ON ...`"
+        findings.add("E333", message, kept[0].span, help_)
+    elif window is None and not kept:
         assert query.on is not None, "a join has a condition"
         help_ = "say how far apart events may be: `WINDOW 10 minutes`, `WINDOW 100 EVENTS`"
         findings.add("E333", "a `JOIN` needs `WINDOW`", query.on.span, help_)
+    if window is None:
+        pass
     elif window.session:
         message = "a `JOIN` has no sessions"
         help_ = "say how far apart events may be: `WINDOW 10 minutes`"
@@ -136,6 +150,8 @@ def _plan_window(
     query: tree.SelectQuery, kind: SelectKind, source: Source, scope: SelectScope
 ) -> SelectWindow:
     window, findings = query.window, scope.findings
+    if kind is SelectKind.JOIN and window is None:
+        return _plan_waiting(query, source, scope)
     if window is None:
         return SelectWindow()
     slide = window.slide or window.within
@@ -157,6 +173,28 @@ def _plan_window(
     lengths = in_ticks((within, step), tick_ns, source, window.span, findings)
     within, step = lengths or (within, step)
     return SelectWindow(Extent.SESSION if window.session else Extent.TIME, within, step, tick_ns)
+
+
+def _plan_waiting(query: tree.SelectQuery, source: Source, scope: SelectScope) -> SelectWindow:
+    """Plan how long the events of each stream of a join wait for those of the other."""
+    first, second = (stream.within for stream in query.streams)
+    if first is None or second is None:
+        return SelectWindow()  # Reported with the clauses.
+    for extent in (first, second):
+        if _length(extent) == 0:
+            message = "a window cannot have the length zero"
+            scope.findings.add("E315", message, extent.span, "write a length of one or more")
+            return SelectWindow()
+    if type(first) is not type(second):
+        message = "the windows of the streams measure different things, time and events"
+        scope.findings.add("E306", message, second.span, "give both in time or both in events")
+        return SelectWindow()
+    tick_ns = tick_of(source, list(scope.schemas.values()))
+    lengths = _length(first), _length(second)
+    if isinstance(first, tree.EventCount):
+        return SelectWindow(Extent.EVENTS, lengths[0], 0, tick_ns, lengths[1])
+    ticks = in_ticks(lengths, tick_ns, source, first.span, scope.findings) or lengths
+    return SelectWindow(Extent.TIME, ticks[0], 0, tick_ns, ticks[1])
 
 
 def _length(extent: tree.Duration | tree.EventCount) -> int:

@@ -61,9 +61,16 @@ def _window(select: Selection) -> list[str]:
         return ["none: the whole stream is one"]
     within = _length(window, window.within)
     if select.kind is SelectKind.JOIN:
+        first, second = (_length(window, length) for length in window.lengths)
+        names = [stream.alias for stream in select.streams]
         if window.extent is Extent.TIME:
-            return [f"pairs less than {within} apart"]
-        return [f"an event and the last {within} of the other stream"]
+            if first == second:
+                return [f"pairs less than {within} apart"]
+            return [f"{names[0]} less than {first} before {names[1]}, or less than {second} after"]
+        if first == second:
+            return [f"an event and the last {within} of the other stream"]
+        a, b = names
+        return [f"{b} and the last {first} of {a} before it, {a} and the last {second} of {b}"]
     if window.extent is Extent.SESSION:
         each = " of each group" if select.keys else ""
         return [f"sessions{each}: events less than {within} apart"]
@@ -160,9 +167,12 @@ def describe_live_select(select: Selection) -> list[str]:
     if select.kind is SelectKind.AGGREGATE:
         return _describe_windows(select)
     if select.window.extent is Extent.EVENTS:
-        within = _length(select.window, select.window.within)
+        lengths = [_length(select.window, length) for length in select.window.lengths]
+        kept = f"{lengths[0]} of both streams"
+        if lengths[0] != lengths[1]:
+            kept = f"{lengths[0]} of the first stream and {lengths[1]} of the second"
         return [
-            f"an operator of Cepheid; it keeps the last {within} of both streams",
+            f"an operator of Cepheid; it keeps the last {kept}",
             "  one bucket: every event of a stream counts",
         ]
     return ["Spark's stream-stream join, with watermarks"]

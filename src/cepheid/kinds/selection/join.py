@@ -182,23 +182,24 @@ def _candidates(
 ) -> Iterator[Pairs]:
     """Enumerate the pairs that windows and keys allow, in blocks."""
     window = select.window
+    first, second = window.lengths
     if window.extent is Extent.TIME:
-        low = np.searchsorted(right.times, left.times - window.within, side="right")
-        high = np.searchsorted(right.times, left.times + window.within, side="left")
+        low = np.searchsorted(right.times, left.times - second, side="right")
+        high = np.searchsorted(right.times, left.times + first, side="left")
         yield from _ranges(_from(left, begins[0]), right, low, high)
         old = left._replace(kept=left.kept & (np.arange(len(left.kept)) < begins[0]))
-        low = np.searchsorted(left.times, right.times - window.within, side="right")
-        high = np.searchsorted(left.times, right.times + window.within, side="left")
+        low = np.searchsorted(left.times, right.times - first, side="right")
+        high = np.searchsorted(left.times, right.times + second, side="left")
         if begins[0]:
             for pairs in _ranges(_from(right, begins[1]), old, low, high):
                 yield Pairs(pairs.right, pairs.left)
         return
     # If times are equal, events of the first stream come first.
     high = np.searchsorted(right.times, left.times, side="left")
-    yield from _ranges(_from(left, begins[0]), right, np.maximum(high - window.within, 0), high)
+    yield from _ranges(_from(left, begins[0]), right, np.maximum(high - second, 0), high)
     high = np.searchsorted(left.times, right.times, side="right")
     probe = _from(right, begins[1])
-    for pairs in _ranges(probe, left, np.maximum(high - window.within, 0), high):
+    for pairs in _ranges(probe, left, np.maximum(high - first, 0), high):
         yield Pairs(pairs.right, pairs.left)
 
 

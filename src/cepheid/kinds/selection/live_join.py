@@ -77,7 +77,10 @@ def turn_joined(
     tables = [pa.concat_tables([s.last, c.ready]) for s, c in zip(sides, came, strict=True)]
     begins = (len(sides[0].last), len(sides[1].last))
     found = join_tables(select, plan.time, tables, begins, ROWS_MAX)
-    kept = [table.slice(max(len(table) - select.window.within, 0)) for table in tables]
+    kept = [
+        table.slice(max(len(table) - within, 0))
+        for table, within in zip(tables, select.window.lengths, strict=True)
+    ]
     saved = [
         write_bucket(work, KIND, one, _to_bytes(plan, last, table))
         for work, one, last, table in zip(works, came, told, kept, strict=True)

@@ -351,7 +351,7 @@ class JoinSteps(NamedTuple):
         tables = [pa.concat_tables([old, new]) for old, new in zip(state, fresh, strict=True)]
         begins = (len(state[0]), len(state[1]))
         rows = join_tables(self.plan.select, self.plan.time, tables, begins)
-        return [self._kept(table, events) for table in tables], rows
+        return [self._kept(table, events, side) for side, table in enumerate(tables)], rows
 
     def _side(self, events: pa.Table, side: int) -> pa.Table:
         """Take the events of a stream out of those of both."""
@@ -362,15 +362,16 @@ class JoinSteps(NamedTuple):
         schema = self.schemas[side]
         return pa.table([events[prefix + name] for name in schema.names], schema=schema)
 
-    def _kept(self, table: pa.Table, events: pa.Table) -> pa.Table:
+    def _kept(self, table: pa.Table, events: pa.Table, side: int) -> pa.Table:
         window = self.plan.select.window
+        within = window.lengths[side]
         if window.extent is Extent.EVENTS:
-            return table.slice(max(len(table) - window.within, 0))
+            return table.slice(max(len(table) - within, 0))
         if not len(events):
             return table
         times = read_times(Columns(table), self.plan.time)
         last = int(read_times(Columns(events), self.plan.time)[-1])
-        return table.slice(int(np.searchsorted(times, last - window.within, side="right")))
+        return table.slice(int(np.searchsorted(times, last - within, side="right")))
 
     def advance(self, state: list[pa.Table], until: int) -> tuple[list[pa.Table], pa.Table]:
         """Forget events that no later one is near enough to."""
@@ -386,9 +387,9 @@ class JoinSteps(NamedTuple):
         if window.extent is Extent.EVENTS:
             return state
         kept = []
-        for table in state:
+        for table, within in zip(state, window.lengths, strict=True):
             times = read_times(Columns(table), self.plan.time)
-            kept.append(table.slice(int(np.searchsorted(times, until - window.within, "right"))))
+            kept.append(table.slice(int(np.searchsorted(times, until - within, "right"))))
         return kept
 
     def nothing(self) -> pa.Table:

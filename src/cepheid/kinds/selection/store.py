@@ -96,8 +96,9 @@ def _near(plan: SelectPlan, sources: list[EventSource]) -> list[EventSource]:
         other = _times(plan, found[1 - place], 1 - place)
         if other is None:
             continue
-        reach = plan.select.window.within - 1
-        near = merged(other.begins - reach, other.ends + reach)
+        # An event waits for later ones of the other stream, and the other's for it.
+        own, others = (plan.select.window.lengths[side] - 1 for side in (place, 1 - place))
+        near = merged(other.begins - own, other.ends + others)
         cover = near if source.cover is None else common(source.cover, near)
         found[place] = source._replace(cover=cover)
     return found

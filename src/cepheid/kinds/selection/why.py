@@ -103,16 +103,22 @@ class SelectWhy:
                 kept = _all_of(rest, condition) if rest or clause != "on" else _always(condition)
                 text = f"without `{as_written(part)}`"
                 found[text] = msgspec.structs.replace(self.query, **{clause: kept})
-        window = self.query.window
-        if self.select.kind is SelectKind.JOIN and window is not None:
-            ever: tree.Duration | tree.EventCount
-            ever = tree.Duration(span=window.span, microseconds=EVER_US)
-            if self.select.window.extent is Extent.EVENTS:
-                ever = tree.EventCount(span=window.span, count=EVER_EVENTS)
-            found["without WINDOW"] = msgspec.structs.replace(
-                self.query, window=msgspec.structs.replace(window, within=ever)
-            )
+        if self.select.kind is SelectKind.JOIN:
+            found[f"without {'WINDOW' if self.query.window else 'WITHIN'}"] = self._unbounded()
         return found
+
+    def _unbounded(self) -> tree.SelectQuery:
+        """Let the events of both streams of a join wait for each other for ever."""
+        span, window = self.query.span, self.query.window
+        ever: tree.Duration | tree.EventCount
+        ever = tree.Duration(span=span, microseconds=EVER_US)
+        if self.select.window.extent is Extent.EVENTS:
+            ever = tree.EventCount(span=span, count=EVER_EVENTS)
+        if window is not None:
+            longer = msgspec.structs.replace(window, within=ever)
+            return msgspec.structs.replace(self.query, window=longer)
+        streams = tuple(msgspec.structs.replace(s, within=ever) for s in self.query.streams)
+        return msgspec.structs.replace(self.query, streams=streams)
 
     def _events_of(self, stream: SelectStream) -> tuple[int, list[Condition], int]:
         """Count the events of a stream, and those that satisfy conditions on it alone."""

@@ -101,17 +101,21 @@ def join_frames(
 def _near(sides: Sides) -> DataFrame:
     """Join the events whose times differ by less than the window."""
     window = sides.select.window
-    within = window.within * window.tick_ns // 1_000
+    first, second = (length * window.tick_ns // 1_000 for length in window.lengths)
+    within = max(first, second)
     # The distance in Spark's words, from which it knows how long to keep an event of a stream; the
     # days in it are those of the session's time zone, so that longer ones are told exactly.
     exact = within < DAY_US
-    reach = interval_of(within if exact else within + SHIFT_US)
+    more = 0 if exact else SHIFT_US
+    before, after = interval_of(first + more), interval_of(second + more)
     left, right = (sides.clocks[place].moment for place in (0, 1))
-    near = (left > right - reach) & (left < right + reach) & sides.condition
+    near = (left > right - before) & (left < right + after) & sides.condition
     if not exact:
-        near &= sf.abs(sides.clocks[0].micros - sides.clocks[1].micros) < sf.lit(within)
+        apart = sides.clocks[0].micros - sides.clocks[1].micros
+        near &= (apart > sf.lit(-first)) & (apart < sf.lit(second))
     if window.tick_ns < 1_000 and sides.time(0).kind is ValueKind.INTEGER:
-        near &= sf.abs(sides.time(0).column - sides.time(1).column) < sf.lit(window.within)
+        apart = sides.time(0).column - sides.time(1).column
+        near &= (apart > sf.lit(-window.lengths[0])) & (apart < sf.lit(window.lengths[1]))
     first_frame, second_frame = sides.frames
     if not sides.select.equal:
         # Stretches of time as long as the window: near events are in one, or in two neighbours.
@@ -125,11 +129,11 @@ def _near(sides: Sides) -> DataFrame:
 
 def _counted(sides: Sides) -> DataFrame:
     """Join each event with the last events of the other stream before it."""
-    size = sides.select.window.within
     numbered = _numbered(sides)
     pairs = []
     for later in (0, 1):
         probes = numbered.filter(sf.col("side") == later)
+        size = sides.select.window.lengths[1 - later]
         low = sf.greatest(sf.col("seen") - size, sf.lit(0).cast("long"))
         high = sf.col("seen") - 1
         probes = probes.filter(low <= high).withColumn("wanted", sf.explode(sf.sequence(low, high)))
