@@ -10,6 +10,7 @@ import msgspec
 from cepheid import options, runtimes
 from cepheid.errors import Diagnostic
 from cepheid.events.time_formats import TextTimes, as_format
+from cepheid.jobs.changes.explain import explain_changes
 from cepheid.jobs.explain import explain_html, explain_mermaid, explain_plan, explain_short
 from cepheid.jobs.kind import compile_query, kind_of
 from cepheid.jobs.relaxed import with_schema
@@ -86,6 +87,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         events: object = None,
         spark: object = None,
         analyze: bool = False,
+        changes: bool = False,
     ) -> str:
         """Explain the plan in words, every choice with its reason.
 
@@ -105,6 +107,8 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         analyze
             Run the query over ``events`` (and ``spark``), as :meth:`run` takes them, and report
             events read and kept, state, rows, seconds and bytes; with ``store``, what it reads.
+        changes
+            Add how the rows follow a table that changes.
 
         Examples
         --------
@@ -125,6 +129,8 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         if format == "json":
             return msgspec.json.format(planned.plan.to_json(), indent=2).decode()
         text = explain_plan(planned.plan, spark=engine == "spark")
+        if changes:
+            text = f"{text}\n{explain_changes(planned.plan)}"
         return f"{text}\n{runtimes.explain_device(planned)}" if engine == "gpu" else text
 
     @overload
@@ -193,9 +199,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             does faster there, if there is one, and everything else on the CPU.
         changes
             The events are a changelog, and the query runs over its current table: the column of
-            the operation (insert, update, delete, and as Debezium and Delta's change data feed
-            write them), or a dict such as ``{"op": "op", "id": ["trade_id"]}`` with the columns
-            that tell events apart (``docs/changes.md``).
+            the operation, or ``{"op": "op", "id": ["trade_id"]}`` (``docs/changes.md``).
 
         Returns
         -------
@@ -357,7 +361,12 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         return runtimes.stream(self, past, asked)
 
     def live(
-        self, schema: object, *, watermark: str = "0 seconds", state: bytes | None = None
+        self,
+        schema: object,
+        *,
+        watermark: str | None = None,
+        state: bytes | None = None,
+        changes: object = None,
     ) -> Any:
         """Run the query over a stream in this process, batch by batch.
 
@@ -367,9 +376,12 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             An Arrow schema, or a table that has it: the columns of the events.
         watermark
             The allowed lateness, such as ``"10 seconds"``: events are sorted as long as they are
-            not further behind the latest event so far. Later ones are dropped and counted.
+            not further behind the latest event so far. Later ones are dropped and counted. Without
+            it none is late, if there are ``changes``, and else all that are behind.
         state
             What ``save()`` returned: the query goes on from there.
+        changes
+            The stream is a changelog, as for :meth:`run`, and rows leave as one.
 
         Returns
         -------
@@ -394,7 +406,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         >>> live.feed({"ts": 12, "type": "A"}).to_pylist()
         [{'window_start': 0, 'window_end': 10, 'count': 1.0}]
         """
-        return runtimes.live(self, schema, watermark, state)
+        return runtimes.live(self, schema, watermark, state, changes)
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Plan the query for events with these columns; a plan is kept for the next run."""

@@ -188,6 +188,24 @@ class Kind(ABC):
         del plan
         return Splits(())
 
+    def reach(self, plan: Any) -> int | None:
+        """Return how far apart events may be that decide a row together; None if any distance."""
+        del plan
+        return None
+
+    def row_key(self, plan: Any) -> tuple[str, ...] | None:
+        """List the columns that rows are known by (§18.6); None if all values are needed."""
+        del plan
+        return None
+
+    def why_not_repaired(self, plan: Any) -> str:
+        """Explain why rows are computed anew after changes; empty if ``repairs`` repairs them."""
+        return f"{plan.what} has nothing that a change could repair"
+
+    def repairs(self, plan: Any, schema: Any) -> Any:
+        """Create what repairs rows after changes (``jobs/changes/engine.py``)."""
+        raise AssertionError(plan, schema)
+
     def check_live(self, plan: Any) -> None:
         """Refuse a plan that has no result before its stream ends (E405)."""
         del plan

@@ -282,11 +282,19 @@ def stream_workload(queries: Workload, events: Any, asked: LiveOptions) -> Any:
     return spark_rules.stream_workload(queries, events, asked)
 
 
-def live(query: CompiledQuery, schema: Any, watermark: str, state: bytes | None) -> Any:
-    """Run a query over a stream in this process."""
+def live(
+    query: CompiledQuery, schema: Any, watermark: str | None, state: bytes | None, changes: object
+) -> Any:
+    """Run a query over a stream, or over a table that changes, in this process."""
+    from cepheid.jobs.changes.asked import Changes
     from cepheid.runtimes.live_query import LiveQuery
 
-    return LiveQuery(query, _columns(schema), watermark, state)
+    asked = Changes.of(changes)
+    if asked is None:
+        return LiveQuery(query, _columns(schema), watermark or "0 seconds", state)
+    from cepheid.runtimes.live_changes import LiveChanges
+
+    return LiveChanges(query, _columns(schema), watermark, state, asked)
 
 
 def _columns(schema: Any) -> Any:

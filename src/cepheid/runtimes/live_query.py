@@ -55,7 +55,7 @@ class LiveQuery:
         before = open_bucket(KIND, state)
         started, self._work = continued(started, started.work, before, KIND)
         self._job, self._plan = started.job, started.job.plan
-        self._delay = in_ticks(self._work, _delay(watermark))
+        self._delay = in_ticks(self._work, length_of(watermark))
         saved = bucket_of(self._work, before, KIND, same_columns=True)
         self._until, self._waiting = saved.until, saved.buffer
         self._state = self._job.start() if not saved.engine else self._job.read(saved.engine)
@@ -110,7 +110,7 @@ class LiveQuery:
             came = self._schema.empty_table()
         table = in_units_of(timed_table(as_table(came), self._times), self._schema)
         # A dict may lack what an event does not have; a table has columns for all of its events.
-        return _fitted(table, self._schema, whole=not isinstance(came, list))
+        return fitted(table, self._schema, whole=not isinstance(came, list))
 
     def _feed(self, table: pa.Table) -> pa.Table:
         """Gather events; process them if rows can leave, or many have come."""
@@ -218,7 +218,7 @@ def _steps(plan: Any, schema: pa.Schema) -> Steps[Any]:
     raise UnsupportedError([Diagnostic("E404", why, helps=("use `q.stream`",))], plan.text)
 
 
-def _fitted(events: pa.Table, schema: pa.Schema, *, whole: bool) -> pa.Table:
+def fitted(events: pa.Table, schema: pa.Schema, *, whole: bool) -> pa.Table:
     """Convert events to the columns of a schema; what a dict lacks is NULL.
 
     Raises
@@ -243,7 +243,7 @@ def _fitted(events: pa.Table, schema: pa.Schema, *, whole: bool) -> pa.Table:
     return with_columns(events, schema)
 
 
-def _delay(watermark: str) -> int:
+def length_of(watermark: str) -> int:
     """Parse the allowed lateness, in microseconds."""
     length = length_us(str(watermark))
     if length is None:

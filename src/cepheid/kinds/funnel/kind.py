@@ -102,6 +102,11 @@ class FunnelKind(SteppedKind):
 
         return Splits(tuple(Split((name,), (name,)) for name in plan.partition.group_by))
 
+    def row_key(self, plan: FunnelPlan) -> tuple[str, ...]:
+        """List the columns that rows are known by: the group, the window and the step."""
+        window = ("window_start", "window_end") if plan.funnel.slide else ()
+        return (*plan.partition.group_by, *window, "step")
+
     def why_not(self, question: Any, counting: Any) -> Any:
         """Explain why few keys, or none, reach the steps."""
         from cepheid.kinds.funnel.why import why_funnels

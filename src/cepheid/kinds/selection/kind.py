@@ -22,6 +22,7 @@ from cepheid.patterns.scope import Source
 from cepheid.plans.meaning import Meaning, fingerprint, times_of
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent
+from cepheid.plans.selection import SelectKind as Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +123,20 @@ class SelectKind(Kind):
         from cepheid.kinds.selection.derive import splits_of_select
 
         return splits_of_select(plan)
+
+    def reach(self, plan: SelectPlan) -> int | None:
+        """Return the length of a window; a row of a filter is about one event."""
+        if plan.select.kind is Operator.FILTER:
+            return 0
+        return plan.select.window.within if plan.select.window.extent is Extent.TIME else None
+
+    def row_key(self, plan: SelectPlan) -> tuple[str, ...] | None:
+        """List the columns that rows are known by: those of GROUP BY and of the window."""
+        if plan.select.kind is not Operator.AGGREGATE:
+            return None
+        whole = plan.select.window.extent is Extent.NONE
+        keys = tuple(key.name for key in plan.select.keys)
+        return keys + (() if whole else ("window_start", "window_end"))
 
     def check_live(self, plan: SelectPlan) -> None:
         """Refuse aggregates without a window, which are known at the end of a stream (E405)."""

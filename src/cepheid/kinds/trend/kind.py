@@ -15,13 +15,18 @@ from cepheid.kinds.trend.planning.explain import (
     title_of_trends,
 )
 from cepheid.kinds.trend.planning.granularity import force_evaluator
-from cepheid.kinds.trend.planning.needs import needs_of_trends, why_no_trends_on_device
+from cepheid.kinds.trend.planning.needs import (
+    distance_of,
+    needs_of_trends,
+    why_no_trends_on_device,
+    why_not_repaired,
+)
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
 from cepheid.patterns.symbols import types_of
 from cepheid.plans.meaning import Meaning
 from cepheid.plans.needs import Needs
-from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan
+from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -187,6 +192,27 @@ class TrendKind(TaskKind):
         from cepheid.kinds.trend.derive import splits_of_trends
 
         return splits_of_trends(plan)
+
+    def reach(self, plan: TrendPlan) -> int | None:
+        """Return how far apart the events of a window and its deadlines may be."""
+        return distance_of(plan)
+
+    def row_key(self, plan: TrendPlan) -> tuple[str, ...] | None:
+        """List the columns that rows are known by: those of groups and windows of aggregates."""
+        if plan.output.kind is not OutputKind.AGGREGATES:
+            return None
+        whole = plan.window.kind is WindowKind.NONE
+        return plan.partition.group_by + (() if whole else ("window_start", "window_end"))
+
+    def repairs(self, plan: TrendPlan, schema: Any) -> Any:
+        """Create the trees of matrices of a query whose stretches compose."""
+        from cepheid.kinds.trend.repair.repair import Repairs
+
+        return Repairs(plan, schema)
+
+    def why_not_repaired(self, plan: TrendPlan) -> str:
+        """Explain why rows are not repaired after changes; empty if they are."""
+        return why_not_repaired(plan)
 
     def fits(self, plan: TrendPlan, columns: Mapping[str, Any]) -> Any:
         """Build a Spark condition that holds for every relevant event; None if all are relevant."""

@@ -59,6 +59,17 @@ def _reach(plan: TrendPlan) -> tuple[int, int]:
     return past, window.within + horizon
 
 
+def distance_of(plan: TrendPlan) -> int | None:
+    """Compute how far apart events may be that decide a row together; None if any distance.
+
+    The first window that has a match depends on the windows before it (§7.2).
+    """
+    if why_not_by_time(plan):
+        return None
+    past, horizon = reach_of(plan)
+    return 2 * plan.window.within + past + horizon
+
+
 def why_not_composed(plan: TrendPlan) -> str:
     """Explain why stretches of events cannot be summarised; empty if they can."""
     if plan.has_deadlines:
@@ -84,6 +95,15 @@ def why_not_composed(plan: TrendPlan) -> str:
     if _classes(plan, variables) > CLASSES_MAX:
         return "the local predicates make too many classes of events"
     return ""
+
+
+def why_not_repaired(plan: TrendPlan) -> str:
+    """Explain why rows are not repaired but computed anew; empty if they are repaired."""
+    if plan.output.kind is not OutputKind.AGGREGATES:
+        return "matches are listed from the events of a window"
+    if plan.tiebreak and plan.ties is tree.Ties.ARRIVAL:
+        return "tie-breakers order events of one time"
+    return why_not_composed(plan)
 
 
 def _matrix_numbers(plan: TrendPlan) -> int:
