@@ -108,7 +108,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             Run the query over ``events`` (and ``spark``), as :meth:`run` takes them, and report
             events read and kept, state, rows, seconds and bytes; with ``store``, what it reads.
         changes
-            Add how the rows follow a table that changes.
+            Add how rows follow a table that changes.
 
         Examples
         --------
@@ -129,8 +129,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         if format == "json":
             return msgspec.json.format(planned.plan.to_json(), indent=2).decode()
         text = explain_plan(planned.plan, spark=engine == "spark")
-        if changes:
-            text = f"{text}\n{explain_changes(planned.plan)}"
+        text += f"\n{explain_changes(planned.plan)}" if changes else ""
         return f"{text}\n{runtimes.explain_device(planned)}" if engine == "gpu" else text
 
     @overload
@@ -310,6 +309,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         allowed_lateness: str | None = None,
         since: Any = None,
         backfill: Any = None,
+        changes: object = None,
     ) -> Any:
         """Run the query over a live stream; each row of a closed window is emitted once.
 
@@ -338,8 +338,9 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             How long the source may be silent before time goes on without events, such as
             ``"30 seconds"``; without it, it waits. Not for the trigger ``availableNow``.
         since, backfill
-            The time from which on live events count, the same at each start, and a store that has
-            those before it: the query begins with them.
+            The time from which on live events count, and a store that has those before it.
+        changes
+            The stream is a changelog, as for :meth:`run`, and so are the rows.
 
         Returns
         -------
@@ -356,9 +357,9 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             E405 if the windows of the query never close, E406 if time cannot go on, E407 if rows
             cannot be corrected.
         """
-        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle, allowed_lateness)
-        past = runtimes.with_past(self, events, runtimes.Past(backfill, since))
-        return runtimes.stream(self, past, asked)
+        given = (watermark, late, bad, max_ahead, idle, allowed_lateness, changes)
+        past = runtimes.with_past(self, events, runtimes.Past(backfill, since, changes))
+        return runtimes.stream(self, past, options.LiveOptions(*given))
 
     def live(
         self,
@@ -376,8 +377,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             An Arrow schema, or a table that has it: the columns of the events.
         watermark
             The allowed lateness, such as ``"10 seconds"``: events are sorted as long as they are
-            not further behind the latest event so far. Later ones are dropped and counted. Without
-            it none is late, if there are ``changes``, and else all that are behind.
+            not further behind the latest event so far. Later ones are dropped and counted.
         state
             What ``save()`` returned: the query goes on from there.
         changes

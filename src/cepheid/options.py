@@ -41,6 +41,8 @@ class LiveOptions(NamedTuple):
     max_ahead: str = "1 day"
     idle: str | None = None
     lateness: str | None = None
+    changes: object = None
+    """The columns of a changelog, if the stream is one."""
     tagged: bool = False
     """Whether rows, late events and bad records leave one DataFrame."""
 

@@ -62,8 +62,8 @@ def settle_all(ledger: Ledger, batches: list[list[Change]], delay: int | None) -
         order = [repr(event) for _, event in now if event["ts"] >= until]
         assert order == [repr(e) for e in oracle.open()]
         assert counts == (oracle.bad, oracle.odd, oracle.late)
-        if delay is not None and len(found.times):
-            latest = max(latest, int(found.times.max()))
+        if delay is not None:
+            latest = max(latest, found.latest)
             until = max(until, latest - delay)
         if len(events) % 2:
             again = Ledger(changes, ledger.time, strict=False)

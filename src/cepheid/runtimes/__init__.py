@@ -242,12 +242,15 @@ class Past(NamedTuple):
 
     store: Any = None
     since: Any = None
+    changes: object = None
 
 
 def with_past(query: CompiledQuery, events: Any, past: Past) -> Any:
     """Begin a stream at a time, or with the events of a store before it."""
-    if past == Past():
+    if past.store is None and past.since is None:
         return events
+    if past.changes is not None:
+        refuse("E591", "`backfill` and `since` are for events, and a changelog has no such past")
     from cepheid.runtimes.spark.backfill import backfilled, events_since
     from cepheid.runtimes.spark.stream import check_stream
 
@@ -267,6 +270,10 @@ def stream(query: CompiledQuery, events: Any, asked: LiveOptions) -> Any:
     from cepheid.jobs.streams import named_streams
     from cepheid.runtimes.spark.stream import stream_frame
 
+    if asked.changes is not None:
+        from cepheid.runtimes.spark.live_changes import stream_changes
+
+        return stream_changes(query, events, asked)
     kind, streams = kind_of(query.plan), named_streams(query.plan, events)
     if not isinstance(kind, TaskKind):
         from cepheid.runtimes.spark.selection.stream import stream_select

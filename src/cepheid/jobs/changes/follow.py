@@ -48,6 +48,7 @@ class Follower:
     def take(self, changes: pa.Table) -> pa.Table:
         """Apply changes, and return what they change in the rows."""
         settled = self.ledger.settle(changes, self.until)
+        self.latest = max(self.latest, settled.latest)
         self.counts = self.counts.plus(settled.counts)
         if self._begun and not len(settled.left) and not len(settled.rows):
             return self.result_schema.empty_table()
@@ -57,8 +58,6 @@ class Follower:
         came = Came(events, settled.places, settled.times)
         answer = self.engine.change(left, came)
         self.ledger.note[settled.ids] = answer.notes
-        if len(settled.times):
-            self.latest = max(self.latest, int(settled.times.max()))
         return changelog(answer.before, answer.after, self.key)
 
     def advance(self, until: int) -> None:

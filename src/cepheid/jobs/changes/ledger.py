@@ -62,6 +62,8 @@ class Settled(NamedTuple):
     places: Numbers
     times: Numbers
     counts: Counts
+    latest: int
+    """The latest time that a change adds, whatever becomes of its event."""
 
 
 class Batch(NamedTuple):
@@ -92,6 +94,10 @@ class Ledger:
         """A number that the owner gives to every event."""
         self.next = 0
 
+    def __len__(self) -> int:
+        """Count the ids that have an event."""
+        return int((self.place[: self._size] >= 0).sum())
+
     def settle(self, table: pa.Table, until: int = LONG_AGO) -> Settled:
         """Apply changes in order; events before a time are final.
 
@@ -111,11 +117,12 @@ class Ledger:
         batch, bad = self._read(table)
         adds = (batch.op != DELETE) & (batch.op != BEFORE)
         late = adds & (batch.time < until)
+        latest = int(batch.time[adds].max(initial=LONG_AGO))
         batch, odd = batch.take(~late), 0
         self._let_go(until)
         if not self.changes.id:
             batch, odd = self._by_occurrence(batch)
-        return self._settled(batch, Counts(bad, odd, int(late.sum())))
+        return self._settled(batch, Counts(bad, odd, int(late.sum())), latest)
 
     def _read(self, table: pa.Table) -> tuple[Batch, int]:
         """Read the changes that are not bad, and count the others."""
@@ -193,7 +200,7 @@ class Ledger:
         found = batch._replace(id=ids)
         return found.take(ids >= 0), int((~there).sum())
 
-    def _settled(self, batch: Batch, counts: Counts) -> Settled:
+    def _settled(self, batch: Batch, counts: Counts, latest: int) -> Settled:
         """Find the last change of every id; the ones before it only count."""
         size = len(self.keys) if self.changes.id else len(self._several)
         self.place = _longer(self.place, size, NOWHERE)
@@ -220,7 +227,7 @@ class Ledger:
         places = self.next + np.arange(len(comes.id))
         self.next += len(comes.id)
         self.place[comes.id], self.at[comes.id] = places, comes.time
-        return Settled(*left, comes.row, comes.id, places, comes.time, counts)
+        return Settled(*left, comes.row, comes.id, places, comes.time, counts, latest)
 
     # Saving --------------------------------------------------------------------------------------
 

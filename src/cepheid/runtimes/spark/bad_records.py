@@ -19,8 +19,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from cepheid.events.temporal import TIME_MAX
 from cepheid.expressions.spark_numbers import long
+from cepheid.jobs.changes.asked import Changes
+from cepheid.jobs.changes.ops import UPDATE
 from cepheid.jobs.kind import kind_of
 from cepheid.plans.plan import Plan
+from cepheid.spark.operations import operation, takes_away, wrong_operation
 from cepheid.spark.records import BAD, CORRUPT, ORIGIN, RAW, REASON, event_columns, quoted
 from cepheid.spark.schema import micros_of, path_of
 from cepheid.spark.text_times import is_text_time, is_unreadable, text_time
@@ -71,6 +74,8 @@ class Asked(NamedTuple):
     keys: tuple[Keys, ...]
     reads: tuple[str, ...]
     ahead_us: int
+    changes: Changes | None = None
+    """The columns of a changelog, if records are changes (§18.3)."""
 
     @staticmethod
     def of(plans: Sequence[Plan], reads: Sequence[str], ahead_us: int) -> Asked:
@@ -184,12 +189,15 @@ class Checked(NamedTuple):
         far = sf.concat(sf.lit(f"the time of `{asked.time}`, "), time)
         keys = dict.fromkeys(name for one in asked.keys for name in one.names)
         texts = {
-            "unread": unread,
+            "unread": unread if asked.changes is None else wrong_operation(asked.changes),
             "no_time": sf.lit(f"the time `{asked.time}` is NULL"),
             "too_far": sf.concat(far, sf.lit(", is too far from 1970")),
             "ahead": sf.concat(far, sf.lit(", is ahead of the clock by more than max_ahead")),
             "no_key": sf.lit(f"a key is NULL: {', '.join(f'`{name}`' for name in keys)}"),
         }
+        if asked.changes is not None:
+            names = ", ".join(f"`{name}`" for name in asked.changes.id)
+            texts["no_key"] = sf.lit(f"the id is NULL: {names}")
         chosen = [sf.when(cause == sf.lit(n), texts[name]) for n, name in enumerate(CAUSES)]
         return sf.coalesce(*chosen)
 
@@ -206,6 +214,10 @@ def _cause(frame: DataFrame, asked: Asked) -> Column:
     time = path_of(frame, asked.time)
     kind = frame.select(time).dtypes[0][1]
     found = [_unread(frame), time.isNull()]
+    if asked.changes is not None:
+        # Of an event that leaves, only the columns that tell events apart are looked at.
+        time = sf.when(~takes_away(asked.changes), time)
+        found = [_no_change(frame, asked.changes), ~takes_away(asked.changes) & time.isNull()]
     if kind in _TIMES:
         ticks = micros_of(time, kind)
         tick_ns = asked.tick_ns if kind in _INTEGERS else 1000
@@ -213,10 +225,25 @@ def _cause(frame: DataFrame, asked: Asked) -> Column:
         found.append(ticks > _latest(asked.ahead_us, tick_ns))
     else:
         found += [None, None]
-    found.append(_no_key(frame, asked))
+    found.append(_no_key(frame, asked) if asked.changes is None else _no_id(asked.changes))
     return sf.coalesce(
         *(sf.when(wrong, sf.lit(n)) for n, wrong in enumerate(found) if wrong is not None)
     )
+
+
+def _no_change(frame: DataFrame, changes: Changes) -> Column:
+    """Build the condition that a record cannot be read, or does not say what it changes."""
+    number = operation(changes)
+    wrong = number.isNull()
+    if not changes.id:
+        wrong |= number == sf.lit(UPDATE)
+    unread = _unread(frame)
+    return wrong if unread is None else wrong | unread
+
+
+def _no_id(changes: Changes) -> Column | None:
+    nulls = [sf.col(quoted(name)).isNull() for name in changes.id]
+    return reduce(lambda a, b: a | b, nulls) if nulls else None
 
 
 def _latest(ahead_us: int, tick_ns: int) -> Column:

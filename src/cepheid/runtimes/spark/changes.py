@@ -10,10 +10,11 @@ from pyspark.sql import functions as sf
 
 from cepheid.events.files import find_files
 from cepheid.jobs.changes.asked import Changes
-from cepheid.jobs.changes.ops import BEFORE, DELETE, SPELLINGS, TEXTS, UPDATE
+from cepheid.jobs.changes.ops import BEFORE, DELETE, SPELLINGS, UPDATE
 from cepheid.options import Held, holder_of
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.spark.scan import read_frame
+from cepheid.spark.operations import operation
 from cepheid.spark.records import quoted
 from cepheid.spark.text_times import timed_frame
 from cepheid.spark.whole_frames import refuse_stream_of_query
@@ -76,11 +77,7 @@ def _of_equal_events(
 
 def _checked(changes: Changes) -> Column:
     """Return the number of every operation; a bad change fails the query (E583)."""
-    op = sf.col(quoted(changes.op)).cast("string")
-    by_text = {number: [t for t, n in TEXTS.items() if n == number] for number in TEXTS.values()}
-    number = sf.coalesce(
-        *(sf.when(sf.lower(op).isin(*texts), sf.lit(n)) for n, texts in by_text.items())
-    )
+    op, number = sf.col(quoted(changes.op)).cast("string"), operation(changes)
     wrong = {f"the operation is none of {SPELLINGS}": number.isNull()}
     for name in changes.id:
         wrong[f"the id `{name}` is NULL"] = sf.col(quoted(name)).isNull()
