@@ -117,7 +117,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         """
         options.check_explain(
             self.plan.streams, schema=schema, shown=format, engine=engine, store=store,
-            events=events, spark=spark, analyze=analyze,
+            events=events, spark=spark, analyze=analyze, changes=changes,
         )  # fmt: skip
         if store is not None:
             return runtimes.explain_store(self, store, analyze=analyze)

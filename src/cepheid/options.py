@@ -258,6 +258,7 @@ def check_explain(
     events: object,
     spark: object,
     analyze: object,
+    changes: object = False,
 ) -> None:
     """Refuse options of an explanation that cannot be combined.
 
@@ -268,7 +269,9 @@ def check_explain(
     """
     one_of("format", shown, ("text", "mermaid", "json"))
     one_of("engine", engine, ("local", "spark", "gpu"))
-    true_or_false(analyze=analyze)
+    true_or_false(analyze=analyze, changes=changes)
+    if changes and (store is not None or analyze or shown != "text"):
+        unused("changes", "it adds to the text of a plan", 'use format="text" alone')
     given = {
         "schema": schema is not None,
         "format": shown != "text",

@@ -119,8 +119,12 @@ def with_events(name: str) -> list[Case]:
     for function in ("run", "why_not", "workload.run"):
         cases += [(function, "spark", events | {"spark": value}) for value in (NONSENSE, 5)]
     cases += [("run", "strategy", events | {"strategy": value}) for value in NO_CHOICES[2:]]
-    for value in (7, {"id": ["x"]}, {"op": "op", "id": 3}):
-        cases.append(("run", "changes", events | {"changes": value}))
+    cases.append(("explain", "changes", {"changes": True, "format": "json"}))
+    cases.append(("explain", "changes", {"changes": NONSENSE}))
+    for changes in (7, {"id": ["x"]}, {"op": "op", "id": 3}):
+        cases.append(("run", "changes", events | {"changes": changes}))
+        live = events | {"watermark": "1 second", "changes": changes}
+        cases.append(("stream", "changes", live))
     if name != "store":
         cases += [("run", "strategy", events | {"strategy": v}) for v in ("index", "combine")]
     cases += [("workload.run", "separate", events | {"separate": value}) for value in NOT_TRUTHS]
