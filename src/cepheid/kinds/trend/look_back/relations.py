@@ -14,6 +14,7 @@ from cepheid.events.schema import ValueKind
 from cepheid.expressions.evaluate import evaluate_vector, true_mask
 from cepheid.expressions.vectors import Vector
 from cepheid.kernels.ranks import OPERATORS, place_segments, rank_segments
+from cepheid.kinds.trend.look_back.common_order import in_one_order
 from cepheid.kinds.trend.look_back.graph import Pair
 from cepheid.kinds.trend.look_back.operands import common_keys
 from cepheid.language import tree
@@ -100,7 +101,7 @@ def _relation(
         comparisons.append(
             Comparison(separation.operator, separation.prev, keys[0], valid[0], keys[1], valid[1])
         )
-    return Relation(prev, later, tuple(comparisons), tuple(rest))
+    return Relation(prev, later, in_one_order(comparisons), tuple(rest))
 
 
 def _lookup(columns: Columns) -> Any:
