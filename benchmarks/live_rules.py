@@ -40,16 +40,28 @@ BAR = 100_000
 BUCKETS = 2
 
 
-def draw_rules(count: int, seed: int = 1) -> dict[str, str]:
-    """Draw rules of all kinds; the name begins with the kind."""
+def draw_rules(count: int, seed: int = 1, *, distinct: bool = False) -> dict[str, str]:
+    """Draw rules of all kinds; the name begins with the kind.
+
+    Some are drawn several times, unless they shall be distinct: then each compares with a number of
+    its own, so that no two of them run once.
+    """
     chance = random.Random(seed)
     rules = {}
     for n in range(count):
         kind = n % 10
         draw = _sequence if kind < 7 else (_edges, _situations, _selection)[kind - 7]
         name, text = draw(chance, n)
-        rules[f"{name}{n}"] = text
+        rules[f"{name}{n}"] = _apart(text, n) if distinct else text
     return rules
+
+
+def _apart(text: str, n: int) -> str:
+    """Change a number of a rule a little."""
+    for before in ("x > 99.9", "x > 80", "x > 90", "x > 95", "x > 99", "x > 10", "x > 50"):
+        if before in text:
+            return text.replace(before, f"{before}{'' if '.' in before else '.0'}{n:04}")
+    return text.replace("NEXT(S).x", f"NEXT(S).x AND S.x > 0.0{n:04}")
 
 
 def _sequence(chance: random.Random, n: int) -> tuple[str, str]:
@@ -193,9 +205,11 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=100_000)
     parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--distinct", action="store_true", help="no two rules are the same")
     parser.add_argument("--kinds", default="sequence,edges,situations,selection")
     asked = parser.parse_args()
-    rules, events = draw_rules(asked.rules), draw_events(asked.events)
+    rules = draw_rules(asked.rules, distinct=asked.distinct)
+    events = draw_events(asked.events)
     for kind in filter(None, asked.kinds.split(",")):
         own = {name: text for name, text in rules.items() if name.startswith(kind)}
         measure(kind, own, events, asked.batch)

@@ -23,6 +23,7 @@ COLUMNS: dict[str, pa.Array[Any]] = {
     "large": pa.array([0, 2**64 - 1, 2, None], pa.uint64()),
     "truth": pa.array([True, False, None, True]),
     "texts": pa.array(['a "quoted", text', "ä\u2028\n", None, ""]),
+    "quotes": pa.array(['a",', '","', "\\", '"']),
     "same": pa.array(["x", "x", None, "x"]).dictionary_encode(),
     "bytes": pa.array([b"a", None, b"\x00\xff", b""]),
     "times": pa.array(
@@ -54,7 +55,11 @@ def test_values_of_every_type(name: str) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.none() | st.text(), st.none() | st.floats(), st.none() | st.integers(-9, 9))
+        st.tuples(
+            st.none() | st.text() | st.text('",\\a'),
+            st.none() | st.floats(),
+            st.none() | st.integers(-9, 9),
+        )
     )
 )
 def test_any_rows(rows: list[tuple[Any, ...]]) -> None:

@@ -51,6 +51,15 @@ def _values(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     if pt.is_dictionary(kind):
         column = column.cast(kind.value_type)
     encoded: Any = column.combine_chunks().dictionary_encode()
-    texts = [_encode(value).decode() for value in encoded.dictionary.to_pylist()]
-    found: pa.Array[Any] = pa.array(texts, pa.string()).take(encoded.indices)
-    return found
+    found: pa.Array[Any] = pa.array(_distinct(encoded.dictionary), pa.string())
+    return found.take(encoded.indices)
+
+
+def _distinct(values: pa.Array[Any]) -> list[str]:
+    """Write values one by one, or texts at once if there is no quote in them."""
+    found = values.to_pylist()
+    if found and pt.is_string(values.type):
+        written = _encode(found).decode()
+        if '\\"' not in written:
+            return [f'"{text}"' for text in written[2:-2].split('","')]
+    return [_encode(value).decode() for value in found]

@@ -11,6 +11,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +35,7 @@ from cepheid.plans.plan import PipelinePlan, Plan
 
 FORMAT = Format("alerts", 1, "rules")
 KIND = "rules of a log"
+CODEC: Final = "lz4"
 STATES_KEPT = 32
 """States that a process remembers, so that they need not be read again."""
 
@@ -62,6 +64,15 @@ class _Saved(msgspec.Struct, array_like=True):
     until: int
     twins: dict[str, str] = {}
     """All rules beside in their order, and the one that has the state; not in earlier states."""
+    sizes: tuple[int, ...] = ()
+    """The bytes of ``states`` before they were compressed; earlier ones are not."""
+
+    def workloads(self) -> list[bytes]:
+        """Decompress the states of rules that came together."""
+        if not self.sizes:
+            return list(self.states)
+        pairs = zip(self.states, self.sizes, strict=True)
+        return [pa.decompress(s, size, codec=CODEC, asbytes=True) for s, size in pairs]
 
 
 class RunningAlerts:
@@ -130,13 +141,16 @@ class RunningAlerts:
         recent = {name: one.recent(self.until) for name, one in self.limits.items()}
         beside = self.rules.beside.together()
         first = {id(rule): names[0] for rule, names in beside}
+        states = [workload_to_bytes(g.job, g.state) for g in self.rules.generations]
         saved = _Saved(
             self.known,
-            tuple(workload_to_bytes(g.job, g.state) for g in self.rules.generations),
+            # Spark copies a state several times; counts of few events shrink to less than half.
+            tuple(pa.compress(state, codec=CODEC, asbytes=True) for state in states),
             {names[0]: rule.steps.write(rule.state) for rule, names in beside},
             {name: times for name, times in recent.items() if any(times)},
             self.until,
             {name: first[id(rule)] for name, rule in self.rules.beside.rules.items()},
+            tuple(map(len, states)),
         )
         return write_state(FORMAT, saved)
 
@@ -153,7 +167,7 @@ class RunningAlerts:
         state = RunningAlerts(schema)
         try:
             known = _known_from(saved.known)
-            for one, own in zip(known.together, saved.states, strict=True):
+            for one, own in zip(known.together, saved.workloads(), strict=True):
                 found = generation_of(one.came, one.gone, own, merge=True)
                 state.rules.generations.append(found)
             state.puts = {put.name: put for put in known.puts}

@@ -18,6 +18,7 @@ from cepheid.events.decimals import is_whole
 from cepheid.events.nanoseconds import type_of_times
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.evaluate import true_mask
+from cepheid.expressions.tree import contains
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.compose import add_rows
 from cepheid.kinds.trend.planning.accumulators import Extreme, Part
@@ -68,9 +69,16 @@ def build_table(
     group_of, values_of = groups_of(job, keys) if groups is None else groups
     merged = with_keys(job, merged)
     added = Added(*_add_up(merged, group_of))
-    columns = _head(job, added, values_of, schema)
     aggregates = _aggregates(job, added, schema)
-    if job.plan.numbers is tree.Numbers.EXACT:
+    having, exact_ones = job.plan.output.having, job.plan.numbers is tree.Numbers.EXACT
+    if having is not None and not exact_ones and not contains(having, tree.Word):
+        # Of a thousand rules, most rows end here: they need neither keys nor times.
+        kept = _having(job, having, aggregates, {}, len(added.window))
+        added = Added(*(part[kept] for part in added))
+        aggregates = {name: values.filter(pa.array(kept)) for name, values in aggregates.items()}
+        return _columns(job, _head(job, added, values_of, schema), aggregates, added.numbers)
+    columns = _head(job, added, values_of, schema)
+    if exact_ones:
         exact = exact_numbers(job, rows if combine else rows[:kinds_of_numbers], merged)
         cells = (added.window, added.group)
         aggregates |= exact_columns(job, merged, group_of, exact, added.numbers, cells, columns)
@@ -105,6 +113,17 @@ def _table(
     job: Job, columns: dict[str, Any], aggregates: dict[str, Any], numbers: NDArray[Any]
 ) -> pa.Table:
     """Choose and name the columns of the result, and keep the rows that HAVING wants."""
+    table = _columns(job, columns, aggregates, numbers)
+    if job.plan.output.having is not None:
+        kept = _having(job, job.plan.output.having, aggregates, columns, len(table))
+        table = table.filter(pa.array(kept))
+    return table
+
+
+def _columns(
+    job: Job, columns: dict[str, Any], aggregates: dict[str, Any], numbers: NDArray[Any]
+) -> pa.Table:
+    """Add the columns of aggregates to those of groups and windows."""
     for result in job.plan.output.columns:
         if result.aggregate is not None:
             source = next(a for a in job.plan.output.aggregates if a.name == result.aggregate)
@@ -115,11 +134,7 @@ def _table(
             )
         elif result.attribute is not None:
             columns[result.name] = columns[result.attribute]
-    table = pa.table(columns)
-    if job.plan.output.having is not None:
-        kept = _having(job, job.plan.output.having, aggregates, columns, len(table))
-        table = table.filter(pa.array(kept))
-    return table
+    return pa.table(columns)
 
 
 def _merge(rows: list[Rows], job: Job) -> Rows:
