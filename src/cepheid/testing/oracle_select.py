@@ -43,11 +43,12 @@ def evaluate_tree(
     """Evaluate a SELECT that was read already."""
     if query.order_by or query.limit is not None:
         return _ordered(query, streams, time)
-    if query.on is not None:
-        return _pairs(query, streams, time)
     stream = query.streams[0]
-    rows = [{stream.alias.text: row} for row in streams[stream.name.text]]
-    kept = [row for row in rows if query.where is None or _value(query.where, row) is True]
+    if query.on is not None:
+        kept = _pairs(query, streams, time)
+    else:
+        rows: list[Aliased] = [{stream.alias.text: row} for row in streams[stream.name.text]]
+        kept = [row for row in rows if query.where is None or _value(query.where, row) is True]
     asked = [item.expression for item in query.items if isinstance(item, tree.ReturnItem)]
     asked += [query.having] if query.having is not None else []
     if not query.group_by and not any(_aggregates(node) for e in asked for node in tree.walk(e)):
@@ -124,25 +125,26 @@ def _column_of(expression: tree.Expression) -> str:
 
 
 def _windows(query: tree.SelectQuery, rows: Sequence[Aliased], time: str) -> list[dict[str, Any]]:
-    alias = query.streams[0].alias.text
-    keys = [name.text for name in query.group_by]
+    keys = [_attribute_of(name) for name in query.group_by]
     found: dict[tuple[int, tuple[Any, ...]], list[Aliased]] = {}
     numbers: dict[tuple[Any, ...], int] = {}
-    ordered = sorted(rows, key=lambda row: row[alias][time]) if query.window else rows
+    ordered = sorted(rows, key=lambda row: _when(row, time)) if query.window else rows
     if query.window is not None and query.window.session:
         found = _sessions(query, ordered, time)
         ordered = []
     for row in ordered:
-        key = tuple(_canonical(row[alias][name]) for name in keys)
+        key = tuple(_canonical(_value(name, row)) for name in keys)
         number = numbers.get(key, 0)
         numbers[key] = number + 1
-        for window in _windows_of(query.window, row[alias].get(time), number):
+        when = _when(row, time) if query.window else None
+        for window in _windows_of(query.window, when, number):
             found.setdefault((window, key), []).append(row)
     if not keys and query.window is None:
         found.setdefault((0, ()), [])
     result = []
     for (window, key), members in sorted(found.items(), key=lambda item: _rank(item[0])):
-        line = _line(query, window, dict(zip(keys, key, strict=True)), members, time)
+        named = dict(zip(map(_column_of, keys), key, strict=True))
+        line = _line(query, window, named, members, time)
         if line is not None:
             result.append(line)
     return result
@@ -153,16 +155,16 @@ def _sessions(
 ) -> dict[tuple[int, tuple[Any, ...]], list[Aliased]]:
     """Cut the events of each group where two that follow each other are a gap or more apart."""
     assert query.window is not None
-    alias, (gap, _) = query.streams[0].alias.text, _lengths(query.window)
+    gap, _ = _lengths(query.window)
     groups: dict[tuple[Any, ...], list[Aliased]] = {}
     for row in ordered:
-        key = tuple(_canonical(row[alias][name.text]) for name in query.group_by)
+        key = tuple(_canonical(_value(_attribute_of(name), row)) for name in query.group_by)
         groups.setdefault(key, []).append(row)
     found: dict[tuple[int, tuple[Any, ...]], list[Aliased]] = {}
     for key, members in groups.items():
-        start = before = members[0][alias][time]
+        start = before = _when(members[0], time)
         for row in members:
-            here = row[alias][time]
+            here = _when(row, time)
             start = here if here - before >= gap else start
             before = here
             found.setdefault((start, key), []).append(row)
@@ -185,7 +187,7 @@ def _line(
         within, slide = _lengths(query.window)
         edges = {"window_start": window * slide, "window_end": window * slide + within}
         if query.window.session:
-            times = [row[query.streams[0].alias.text][time] for row in members]
+            times = [_when(row, time) for row in members]
             edges = {"window_start": min(times), "window_end": max(times) + within}
     line |= edges
     given: dict[str, Any] = {}
@@ -227,6 +229,11 @@ def _aggregates(node: tree.Node) -> bool:
     if isinstance(node, tree.Call):
         return node.function in _FUNCTIONS
     return isinstance(node, tree.Aggregate)
+
+
+def _when(row: Aliased, time: str) -> int:
+    """Return the time of an event, or of a pair: that of its later event."""
+    return max(int(columns[time]) for columns in row.values())
 
 
 def _lengths(window: tree.Window) -> tuple[int, int]:
@@ -340,7 +347,7 @@ def _percentile(ordered: list[float], fraction: float) -> float:
 
 def _pairs(
     query: tree.SelectQuery, streams: Mapping[str, Sequence[Row]], time: str
-) -> list[dict[str, Any]]:
+) -> list[Aliased]:
     """Find all pairs of a window that satisfy both conditions, in order of arrival."""
     assert query.on is not None, "a join has a condition"
     names = [stream.alias.text for stream in query.streams]
@@ -355,7 +362,7 @@ def _pairs(
         for stream in query.streams
     ]
     counted = isinstance(extents[0], tree.EventCount)
-    result = []
+    result: list[Aliased] = []
     for later_at, later in enumerate(arrivals):
         before = [earlier for earlier in arrivals[:later_at] if earlier[1] != later[1]]
         # The earlier event waits as long as its own stream says.
@@ -368,8 +375,8 @@ def _pairs(
             before = [earlier for earlier in before if later[0] - earlier[0] < length]
         for earlier in before:
             both = sorted([earlier, later], key=lambda event: event[1])
-            row = {names[side]: inputs[side][number] for _, side, number in both}
+            row: Aliased = {names[side]: inputs[side][number] for _, side, number in both}
             conditions = [query.on, *([query.where] if query.where is not None else [])]
             if all(_value(condition, row) is True for condition in conditions):
-                result.append(_shown(query, row))
+                result.append(row)
     return result
