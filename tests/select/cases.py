@@ -213,6 +213,22 @@ def joins(draw: st.DrawFn, *, counted: bool | None = None) -> str:
 
 
 @st.composite
+def joined_aggregations(draw: st.DrawFn) -> str:
+    """Draw aggregates over the pairs of a join."""
+    items = ("COUNT(*) AS n", "SUM(a.x * b.x) AS xx", "MAX(b.y) AS y", "COUNT(DISTINCT a.k) AS d")
+    shown = draw(choices((*items, "MEDIAN(a.x + b.g) AS m", "MIN(a.ts) AS t"), 1, 3, unique=True))
+    keys = draw(choice(("", "a.k", "b.g, a.k")))
+    unit = draw(choice(("us", "EVENTS")))
+    lengths = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    text = f"SELECT {', '.join(shown)} FROM s a WITHIN {lengths[0]} {unit} "
+    text += f"JOIN r b WITHIN {lengths[1]} {unit} ON {draw(choice(PAIRS))}"
+    text += f" GROUP BY {keys}" if keys else ""
+    text += draw(choice(("", " HAVING COUNT(*) > 1", " HAVING SUM(b.x) > 0 OR MAX(a.x) IS NULL")))
+    window = draw(choice(("", "WINDOW 5 us", "WINDOW 6 us SLIDE 2 us", "WINDOW SESSION 3 us")))
+    return f"{text} {window}".strip()
+
+
+@st.composite
 def sessions(draw: st.DrawFn) -> str:
     """Draw an aggregation of sessions."""
     text = draw(aggregations(windowed=True)).partition(" WINDOW ")[0]

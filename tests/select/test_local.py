@@ -16,6 +16,7 @@ from tests.select.cases import (
     aggregations,
     agree,
     filters,
+    joined_aggregations,
     joins,
     ordered,
     plain,
@@ -24,7 +25,6 @@ from tests.select.cases import (
 )
 
 import cepheid
-from cepheid.kinds.selection import bags as select_bags
 from cepheid.kinds.selection import join as select_join
 from cepheid.kinds.selection import windows as select_windows
 from cepheid.testing.oracle_select import evaluate_select
@@ -59,6 +59,12 @@ def test_both_ways_to_add_up_agree(text: str, events: Events, dense: int) -> Non
 
 @given(joins(), rows(8), rows(8))
 def test_joins_are_as_defined(text: str, events: Events, others: Events) -> None:
+    expected = evaluate_select(text, {"s": events, "r": others})
+    assert plain(run(text, events, others)) == plain(expected)
+
+
+@given(joined_aggregations(), rows(8), rows(8))
+def test_aggregates_of_pairs_are_as_defined(text: str, events: Events, others: Events) -> None:
     expected = evaluate_select(text, {"s": events, "r": others})
     assert plain(run(text, events, others)) == plain(expected)
 
@@ -380,98 +386,3 @@ def test_too_many_windows_are_an_error() -> None:
     table = pa.table({"ts": [0, 1], "x": [1, 1]})
     with pytest.raises(cepheid.DataError, match="E511"):
         run("SELECT SUM(x) FROM s WINDOW 100 seconds SLIDE 1 us", table)
-
-
-def test_rows_that_compute_with_aggregates() -> None:
-    text = "SELECT k AS key, SUM(x) / COUNT(*) AS mean, UPPER(k) AS u FROM s GROUP BY k HAVING {}"
-    mine, other = {"key": "a", "mean": 2.5, "u": "A"}, {"key": None, "mean": 5.0, "u": None}
-    assert run(text.format("MAX(x) > 4 OR key = 'a'"), FEW) == [mine, other]
-    assert run(text.format("mean > 2.5"), FEW) == [other]
-    assert run(text.format("k IS NOT NULL"), FEW) == [mine]
-    assert run("SELECT COUNT(*) FROM s HAVING COUNT(*) > 9", FEW) == []
-    found = run("SELECT k FROM s GROUP BY k HAVING window_end <= 0 WINDOW 4 us", FEW)
-    assert [tuple(row.values()) for row in found] == [("a", -4, 0), (None, -4, 0)]
-
-
-def test_sessions_of_each_group_whatever_the_order() -> None:
-    text = "SELECT k, COUNT(*) AS n, MAX(x) FROM s GROUP BY k WINDOW SESSION 4 us"
-    expected = [("a", -3, 4, 2, 4), (None, -2, 2, 1, 2), (None, 4, 8, 1, 8)]
-    assert [tuple(row.values()) for row in run(text, FEW)] == expected
-    batches = [FEW.slice(n, 1).to_batches()[0] for n in (2, 3, 0, 1)]
-    reader = pa.RecordBatchReader.from_batches(FEW.schema, batches)
-    found = cepheid.query(text).run(reader).to_pylist()
-    assert [tuple(row.values()) for row in found] == expected
-
-
-def test_a_session_is_an_event_at_its_end() -> None:
-    text = """CREATE STREAM visits AS SELECT COUNT(*) AS n FROM s WINDOW SESSION 2 us;
-        SELECT ts, n FROM visits"""
-    assert [tuple(row.values()) for row in run(text, FEW)] == [(0, 2), (2, 1), (6, 1)]
-
-
-def test_a_live_session_leaves_when_nothing_can_join_it() -> None:
-    live = cepheid.query("SELECT SUM(x) FROM s WINDOW SESSION 3 us").live(
-        FEW.schema, watermark="0 us"
-    )
-    assert [len(live.feed(FEW.slice(n, 1))) for n in range(4)] == [0, 0, 0, 1]
-    assert live.close().to_pylist() == [{"window_start": 4, "window_end": 7, "sum_x": 8}]
-
-
-def test_a_stage_with_having_feeds_a_query() -> None:
-    text = """CREATE STREAM many AS SELECT SUM(x) * 2 AS twice FROM s HAVING COUNT(*) > 1 WINDOW {};
-        SELECT twice FROM many"""
-    assert run(text.format("4 us"), FEW) == [{"twice": 6}]
-    assert run(text.format("2 EVENTS"), FEW) == [{"twice": 6}, {"twice": 24}]
-
-
-def test_distinct_values_and_percentiles_by_hand() -> None:
-    table = pa.table(
-        {"ts": range(6), "x": [3, 1, 1, None, 10, 2], "u": ["a", "b", "a", None, "", "b"]}
-    )
-    text = "SELECT COUNT(DISTINCT u), COUNT(DISTINCT x), MEDIAN(x), PERCENTILE(x, 0.75) AS p FROM s"
-    assert [tuple(row.values()) for row in run(text, table)] == [(3, 4, 2.0, 3.0)]
-    found = run(f"{text} WINDOW 4 us SLIDE 2 us", table)
-    values = [tuple(row.values())[2:] for row in found]
-    assert values[:2] == [(2, 2, 2.0, 2.5), (2, 2, 1.0, 2.0)]
-    assert values[2:] == [(3, 3, 2.0, 6.0), (2, 2, 6.0, 8.0)]
-    assert run(f"{text} WHERE x > 99", table) == [
-        {"count_distinct_u": 0, "count_distinct_x": 0, "median_x": None, "p": None}
-    ]
-
-
-def test_windows_are_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "SELECT COUNT(DISTINCT x), MEDIAN(x) FROM s GROUP BY k WINDOW 8 us SLIDE 1 us"
-    whole = run(text, FEW)
-    monkeypatch.setattr(select_bags, "BLOCK_VALUES", 1)
-    assert run(text, FEW) == whole
-
-
-def test_the_values_of_windows_are_bounded() -> None:
-    table = pa.table({"ts": range(100), "x": range(100)})
-    with cepheid.limits(state=1_000), pytest.raises(cepheid.DataError, match="E519"):
-        run("SELECT COUNT(DISTINCT x) FROM s", table)
-
-
-@pytest.mark.parametrize("item", ["PERCENTILE(x, 2)", "PERCENTILE(x, x)", "PERCENTILE(x, TRUE)"])
-def test_a_percentile_has_a_constant_fraction(item: str) -> None:
-    with pytest.raises(cepheid.BindError, match="E331"):
-        cepheid.query(f"SELECT {item} AS p FROM s")
-
-
-def test_rows_in_an_order() -> None:
-    text = "SELECT k, x FROM s ORDER BY k DESC, x DESC LIMIT 3"
-    assert [row["x"] for row in run(text, FEW)] == [4, 1, 8]
-    found = run("SELECT k AS key FROM s GROUP BY k ORDER BY SUM(x) DESC LIMIT 1", FEW)
-    assert found == [{"key": None}]
-    assert run("SELECT x FROM s WHERE x > 1 LIMIT 0", FEW) == []
-
-
-@pytest.mark.parametrize("clause", ["ORDER BY n", "LIMIT 3"])
-def test_an_order_needs_the_whole_answer(clause: str) -> None:
-    text = f"SELECT COUNT(*) AS n FROM s WINDOW 4 us {clause}"
-    with pytest.raises(cepheid.UnsupportedError, match="E405"):
-        cepheid.query(text).live(FEW.schema, watermark="0 us")
-    with pytest.raises(cepheid.UnsupportedError, match="E414"):
-        run(f"CREATE STREAM t AS {text}; SELECT n FROM t", FEW)
-    with pytest.raises(cepheid.UnsupportedError, match="E414"):
-        cepheid.workload([cepheid.query(text)]).run(FEW)

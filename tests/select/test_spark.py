@@ -20,6 +20,7 @@ from tests.amount import share
 from tests.select.cases import (
     aggregations,
     agree,
+    joined_aggregations,
     joins,
     plain,
     rows,
@@ -348,3 +349,16 @@ def test_rows_in_an_order(spark: SparkSession, text: str) -> None:
 def test_sessions_are_as_defined(spark: SparkSession, text: str, events: Events) -> None:
     frame = spark.createDataFrame(table_of(events))
     assert found(text, frame) == unordered(evaluate_select(text, {"s": events}))
+
+
+@few
+@given(joined_aggregations(), rows(8), rows(8))
+def test_aggregates_of_pairs_are_as_defined(
+    spark: SparkSession, text: str, events: Events, others: Events
+) -> None:
+    frames = {
+        "s": spark.createDataFrame(table_of(events)),
+        "r": spark.createDataFrame(table_of(others)),
+    }
+    expected = evaluate_select(text, {"s": events, "r": others})
+    assert found(text, frames) == unordered(expected)

@@ -92,7 +92,8 @@ def format_name(text: str) -> str:
     return f"`{text.replace('`', '``')}`"
 
 
-def _format_path(text: str) -> str:
+def format_path(text: str) -> str:
+    """Return an attribute that may be a field of a structure, or have an alias before it."""
     parts = text.split(".")
     if all(_PLAIN_NAME.fullmatch(part) for part in parts):
         return ".".join(format_name(part) for part in parts)
@@ -165,7 +166,7 @@ def _format_primary(expression: tree.Expression) -> str:
         case tree.Word(text=text):
             return format_name(text)
         case tree.Attribute(variable=variable, attribute=attribute, anchor=anchor):
-            path = _format_path(attribute.text)
+            path = format_path(attribute.text)
             if not variable.text:
                 # Conditions on single events have no variables.
                 return path
@@ -173,11 +174,11 @@ def _format_primary(expression: tree.Expression) -> str:
             owner = name if anchor is tree.Anchor.EACH else f"{anchor.value}({name})"
             return f"{owner}.{path}"
         case tree.Aggregate(distinct=names) if names:
-            return f"COUNT(DISTINCT {', '.join(_format_path(name.text) for name in names)})"
+            return f"COUNT(DISTINCT {', '.join(format_path(name.text) for name in names)})"
         case tree.Aggregate(function=function, variable=None):
             return f"{function.value}(*)"
         case tree.Aggregate(function=function, variable=tree.Name(text=text), attribute=attribute):
-            path = f".{_format_path(attribute.text)}" if attribute else ""
+            path = f".{format_path(attribute.text)}" if attribute else ""
             return f"{function.value}({format_name(text)}{path})"
         case tree.Call(function=function, arguments=arguments):
             return f"{format_name(function)}({', '.join(format_expression(a) for a in arguments)})"
@@ -217,7 +218,7 @@ def _format_sweep(sweep: tree.Sweep) -> str:
 
 def _format_item(item: tree.EquivalenceItem) -> str:
     variable = f"{format_name(item.variable.text)}." if item.variable else ""
-    path = _format_path(item.attribute.text) if item.variable else format_name(item.attribute.text)
+    path = format_path(item.attribute.text) if item.variable else format_name(item.attribute.text)
     return variable + path
 
 

@@ -7,7 +7,7 @@ needs them. ``parse(format_query(tree)) == tree`` for every tree that ``parse`` 
 from __future__ import annotations
 
 from cepheid.events.temporal import format_duration
-from cepheid.expressions.format import format_expression, format_name
+from cepheid.expressions.format import format_expression, format_name, format_path
 from cepheid.language import tree
 from cepheid.language.lexer import Comment, comments_of
 from cepheid.language.parser import parse
@@ -171,7 +171,7 @@ def _select_clauses(query: tree.SelectQuery) -> list[tuple[tree.Node, str]]:
     if query.where is not None:
         clauses.append((query.where, f"WHERE {format_expression(query.where)}"))
     if query.group_by:
-        names = ", ".join(format_name(name.text) for name in query.group_by)
+        names = ", ".join(format_path(name.text) for name in query.group_by)
         clauses.append((query.group_by[-1], f"GROUP BY {names}"))
     if query.having is not None:
         clauses.append((query.having, f"HAVING {format_expression(query.having)}"))

@@ -46,6 +46,9 @@ class SelectBuilder:
     def select_join(self, c: Children[Child]) -> Join:
         return Join(c[1], c[3], span_of(c))
 
+    def select_group_clause(self, c: Children[Child]) -> Clause:
+        return Clause("GROUP BY", "group_by", span_of(c), nodes_of(c))
+
     def order_item(self, c: Children[Child]) -> tree.OrderItem:
         words = {str(token).upper().split()[-1] for token in c[1:]}
         descending = "DESC" in words

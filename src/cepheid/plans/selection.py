@@ -127,6 +127,7 @@ class Selection(msgspec.Struct, frozen=True):
     ``equal`` are pairs of attributes, of the first and of the second stream, that a join compares
     by ``=``. ``having`` and ``results`` are expressions over the columns of aggregated rows:
     ``results`` are the columns after keys and edges, None if those are the aggregates themselves.
+    ``then`` aggregates the pairs of a join, which are at the time of their later event.
     """
 
     kind: SelectKind
@@ -142,6 +143,7 @@ class Selection(msgspec.Struct, frozen=True):
     results: tuple[SelectColumn, ...] | None = None
     order: tuple[SelectOrder, ...] = ()
     limit: int | None = None
+    then: Selection | None = None
 
     @property
     def condition(self) -> tuple[tree.Expression, ...]:
@@ -163,6 +165,11 @@ def aliases_in(expression: tree.Expression) -> set[str]:
     """Collect the streams that a bound expression refers to."""
     nodes = tree.walk(expression)
     return {node.variable.text for node in nodes if isinstance(node, tree.Attribute)}
+
+
+def pair_column(column: tree.Attribute) -> str:
+    """Name a column of the pairs of a join."""
+    return f"{column.variable.text}.{column.attribute.text}"
 
 
 def row_column(name: str, span: Span) -> tree.Attribute:

@@ -8,6 +8,7 @@ from cepheid.errors import Note, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.jobs.ticks import in_ticks, tick_of
 from cepheid.kinds.selection.items import Aggregated, SelectItems, is_aggregate
+from cepheid.kinds.selection.pairs import aggregate_pairs
 from cepheid.kinds.selection.scope import SelectScope
 from cepheid.language import tree
 from cepheid.language.findings import Findings
@@ -45,16 +46,24 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
     if kind is not SelectKind.FILTER and (window.extent is not Extent.NONE or query.on):
         _check_times(query, source, scope)
     items = SelectItems(query, scope)
-    columns = items.columns() if kind is not SelectKind.AGGREGATE else ()
+    aggregated = _is_aggregated(query)
+    columns = () if aggregated else items.columns()
     order: tuple[SelectOrder, ...] = ()
-    if kind is not SelectKind.AGGREGATE and query.order_by:
+    if not aggregated and query.order_by:
         columns, order = items.ordered(columns)
     found = Aggregated()
-    if kind is SelectKind.AGGREGATE:
+    if aggregated:
         schema = next(iter(scope.schemas.values()))
         time = schema.kind(source.time) if schema is not None else None
         found = items.aggregates(query.having, time or ValueKind.UNKNOWN)
         order = found.order
+    limit = None if query.limit is None else int(query.limit.value or 0)
+    then = None
+    if aggregated and kind is SelectKind.JOIN:
+        grouped = tuple(scope.column(name) for name in query.group_by)
+        later = _plan_window(query, SelectKind.AGGREGATE, source, scope)
+        columns, then = aggregate_pairs(found, grouped, later, limit)
+        found, order, limit = Aggregated(), (), None
     findings.raise_errors(text)
     select = Selection(
         kind=kind,
@@ -67,7 +76,8 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
         having=found.having,
         results=found.results,
         order=order,
-        limit=None if query.limit is None else int(query.limit.value or 0),
+        limit=limit,
+        then=then,
         window=window,
         equal=_equal_pairs(query, on, where) if on is not None else (),
     )
@@ -88,10 +98,15 @@ def _schemas(query: tree.SelectQuery, source: Source) -> dict[str, EventSchema |
 def _kind_of(query: tree.SelectQuery) -> SelectKind:
     if query.on is not None:
         return SelectKind.JOIN
+    return SelectKind.AGGREGATE if _is_aggregated(query) else SelectKind.FILTER
+
+
+def _is_aggregated(query: tree.SelectQuery) -> bool:
+    """Check whether a row stands for several events or pairs."""
     expressions = [i.expression for i in query.items if isinstance(i, tree.ReturnItem)]
     expressions += [query.having] if query.having is not None else []
     some = any(is_aggregate(node) for e in expressions for node in tree.walk(e))
-    return SelectKind.AGGREGATE if some or query.group_by else SelectKind.FILTER
+    return some or bool(query.group_by)
 
 
 def _check_streams(query: tree.SelectQuery, findings: Findings) -> None:
@@ -110,7 +125,8 @@ def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings
     if kind is SelectKind.FILTER and window is not None:
         message = "`WINDOW` needs an aggregate or a `JOIN`"
         findings.add("E333", message, window.span, "write `SELECT COUNT(*)`, or leave it out")
-    if query.having is not None and kind is not SelectKind.AGGREGATE:
+    aggregated = _is_aggregated(query)
+    if query.having is not None and not aggregated:
         message = "`HAVING` tests the rows of aggregates or groups, and there are none"
         help_ = "write `WHERE`, which tests events and pairs"
         findings.add("E331", message, query.having.span, help_)
@@ -121,6 +137,9 @@ def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings
                 findings.add("E333", message, stream.span, "write `WINDOW 10 minutes` at the end")
         return
     kept = [stream for stream in query.streams if stream.within is not None]
+    if aggregated:
+        _check_pairs(query, kept, findings)
+        return
     if window is not None and kept:
         message = "a `JOIN` has `WINDOW`, or `WITHIN` after each of its streams"
         findings.add("E333", message, window.span, "leave one of them out")
@@ -141,16 +160,27 @@ def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings
     elif window.slide is not None:
         message = "the window of a `JOIN` moves with every event and has no `SLIDE`"
         findings.add("E333", message, window.slide.span, "leave `SLIDE` out")
-    for name in query.group_by:
-        message = "a `JOIN` cannot have `GROUP BY`"
-        findings.add("E333", message, name.span, "aggregate its result in a second query")
+
+
+def _check_pairs(query: tree.SelectQuery, kept: list[tree.Stream], findings: Findings) -> None:
+    """Report what does not go with aggregates over the pairs of a join."""
+    if len(kept) < len(query.streams):
+        message = "aggregates of a `JOIN` need to know how far apart the events of a pair may be"
+        help_ = "say it after each stream, `FROM a WITHIN 1 hour JOIN b WITHIN 1 hour ON ...`; "
+        help_ += "`WINDOW` is then that of the aggregates"
+        findings.add("E333", message, query.streams[-1].span, help_)
+    window = query.window
+    if window is not None and isinstance(window.within, tree.EventCount):
+        message = "pairs of a `JOIN` are not numbered, so they have no windows of events"
+        findings.add("E333", message, window.span, "give the window a length of time")
 
 
 def _plan_window(
     query: tree.SelectQuery, kind: SelectKind, source: Source, scope: SelectScope
 ) -> SelectWindow:
     window, findings = query.window, scope.findings
-    if kind is SelectKind.JOIN and window is None:
+    waiting = any(stream.within is not None for stream in query.streams)
+    if kind is SelectKind.JOIN and (window is None or waiting):
         return _plan_waiting(query, source, scope)
     if window is None:
         return SelectWindow()
@@ -250,7 +280,8 @@ def _reads(select: Selection, alias: str, source: Source) -> tuple[str, ...] | N
         names.add(source.time)
     if select.kind is SelectKind.JOIN or select.window.extent is Extent.EVENTS:
         names.update(source.tiebreak)
-    kept = [*select.condition, *(c.expression for c in select.columns)]
+    kept: list[tree.Expression | None] = [*select.condition]
+    kept += [c.expression for c in select.columns]
     kept += [a.argument for a in select.aggregates]
     for node in (n for e in kept if e is not None for n in tree.walk(e)):
         if isinstance(node, tree.Attribute) and node.variable.text == alias:

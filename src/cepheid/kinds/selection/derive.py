@@ -32,8 +32,14 @@ def derive_select(plan: SelectPlan) -> Derivation:
         E412 for aggregates without a window.
     """
     select = plan.select
-    if select.order or select.limit is not None:
+    shown = select.then or select
+    if shown.order or shown.limit is not None:
         whole_answer(plan)
+    if select.then is not None:
+        if select.then.window.extent is Extent.NONE:
+            way_out = "add a window: `WINDOW 10 minutes`"
+            no_window(plan, "without `WINDOW`, aggregates are known at the end", way_out)
+        return Derivation(plan, ("window_end",))
     if select.kind is SelectKind.AGGREGATE:
         if select.window.extent is Extent.NONE:
             way_out = "add a window: `WINDOW 10 minutes`"
@@ -90,7 +96,7 @@ def splits_of_select(plan: SelectPlan) -> Splits:
         return Splits(tuple(Split((n,), tuple(c)) for n, c in shown.items()), by_row=True)
     if select.kind is SelectKind.AGGREGATE:
         return Splits(tuple(Split((key.attribute,), (key.name,)) for key in select.keys))
-    if select.window.extent is Extent.EVENTS:
+    if select.window.extent is Extent.EVENTS or select.then is not None:
         # Windows count the events of all keys.
         return Splits(())
     aliases = [stream.alias for stream in select.streams]

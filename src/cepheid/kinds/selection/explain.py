@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import as_written, format_expression
 from cepheid.jobs.explain_parts import Section
@@ -12,6 +14,8 @@ from cepheid.plans.selection import HOLISTIC, Extent, Selection, SelectKind, Sel
 def title_of_select(select: Selection) -> str:
     """Describe the rows of the result."""
     aggregated = select.aggregates if select.results is None else select.results
+    if select.then is not None:
+        return title_of_select(select.then)
     columns = aggregated if select.kind is SelectKind.AGGREGATE else select.columns
     hidden = {order.name for order in select.order if order.hidden}
     names = ", ".join(column.name for column in columns if column.name not in hidden)
@@ -31,6 +35,13 @@ def describe_select(select: Selection, *, spark: bool) -> list[Section]:
         sections.append(("where", _condition(select.where)))
     if select.kind is not SelectKind.FILTER:
         sections.append(("window", _window(select)))
+    then = select.then
+    if then is not None:
+        shown = "the pairs, each at the time of its later event"
+        sections.append(("aggregates", [shown, *_window(then)]))
+        select = msgspec.structs.replace(
+            select, having=then.having, order=then.order, limit=then.limit
+        )
     if select.having is not None:
         sections.append(("having", [f"{as_written(select.having)}, of rows that are complete"]))
     if is_ordered(select):
@@ -194,6 +205,8 @@ def _describe_windows(select: Selection) -> list[str]:
 
 def why_not_live(select: Selection) -> str:
     """Explain why a SELECT cannot run on a live stream; empty if it can."""
+    if select.then is not None:
+        return "aggregates over the pairs of a `JOIN` are for streams that have ended"
     if is_ordered(select):
         return "`ORDER BY` and `LIMIT` need the whole answer, and a stream has no end"
     if select.kind is SelectKind.FILTER:

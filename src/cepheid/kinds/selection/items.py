@@ -18,6 +18,7 @@ from cepheid.plans.selection import (
     SelectFunction,
     SelectKey,
     SelectOrder,
+    pair_column,
     plain_attribute,
     row_column,
 )
@@ -66,6 +67,7 @@ class SelectItems:
         self._planned: list[SelectAggregate] = []
         self._columns: dict[Asked, str] = {}
         self._slots: dict[int, tuple[str, ValueKind]] = {}
+        self._kinds: dict[str, ValueKind] = {}
 
     def _name(self, name: str, span: Span) -> str:
         if name in self._named:
@@ -165,12 +167,15 @@ class SelectItems:
 
     def aggregates(self, having: tree.Expression | None, time: ValueKind) -> Aggregated:
         """Plan the keys, the aggregates of windows, and what is computed from them."""
-        for name in self._query.group_by:
-            kind = self._scope.attribute_kind(self._query.streams[0].alias.text, name)
+        grouped = [self._scope.column(name) for name in self._query.group_by]
+        for name in grouped:
+            kind = self._scope.typing.infer(name)
+            self._kinds[self._attribute_of(name)] = kind
             if kind is ValueKind.OTHER:
-                message = f"`{name.text}` is of kind {kind.value} and cannot be used in `GROUP BY`"
+                written = name.attribute.text
+                message = f"`{written}` is of kind {kind.value} and cannot be used in `GROUP BY`"
                 self._findings.add("E206", message, name.span)
-        names = {name.text: name.text for name in self._query.group_by}
+        names = {self._attribute_of(name): name.attribute.text for name in grouped}
         shown: list[tuple[str, tree.Expression]] = []
         for item in self._query.items:
             if isinstance(item, tree.Star):
@@ -188,6 +193,11 @@ class SelectItems:
             self._name(column, self._query.span)
         return self._over_rows(keys, shown, having, time)
 
+    def _attribute_of(self, column: tree.Attribute) -> str:
+        """Name a column of the events that are aggregated: of pairs, with its stream."""
+        name = column.attribute.text
+        return pair_column(column) if len(self._query.streams) > 1 else name
+
     def _over_rows(
         self,
         keys: tuple[SelectKey, ...],
@@ -196,10 +206,10 @@ class SelectItems:
         time: ValueKind,
     ) -> Aggregated:
         """Bind the expressions over aggregated rows."""
-        span, alias = self._query.span, self._query.streams[0].alias.text
+        span = self._query.span
         names: dict[str, tuple[tree.Attribute, ValueKind]] = {}
         for key in keys:
-            kind = self._scope.attribute_kind(alias, tree.Name(span=span, text=key.attribute))
+            kind = self._kinds.get(key.attribute, ValueKind.UNKNOWN)
             names[key.attribute] = (row_column(key.name, span), kind)
             names.setdefault(key.name, names[key.attribute])
         if self._query.window is not None:
@@ -238,11 +248,13 @@ class SelectItems:
         return self._name(name, item.span)
 
     def _key(self, item: tree.ReturnItem, names: dict[str, str]) -> None:
-        name = plain_attribute(self._scope.value(item.expression))
+        column = self._scope.value(item.expression)
+        assert isinstance(column, tree.Attribute), "a name is an attribute"
+        name = self._attribute_of(column)
         if name not in names:
-            message = f"`{format_expression(item.expression)}` is neither grouped nor aggregated"
-            help_ = f"add `GROUP BY {name}`" if name else "aggregate it"
-            self._findings.add("E210", message, item.span, help_)
+            written = format_expression(item.expression)
+            message = f"`{written}` is neither grouped nor aggregated"
+            self._findings.add("E210", message, item.span, f"add `GROUP BY {written}`")
         elif item.alias is not None:
             names[name] = item.alias.text
 
@@ -319,13 +331,7 @@ class SelectItems:
             message = "`COUNT(DISTINCT ...)` of a SELECT takes one column"
             help_ = "group by the columns, and count the rows by a second query"
             self._findings.add("E205", message, node.span, help_)
-        owner, _, path = name.text.partition(".")
-        if path and owner in self._scope.schemas:
-            variable = tree.Name(span=name.span, text=owner)
-            attribute = tree.Name(span=name.span, text=path)
-            column = tree.Attribute(span=name.span, variable=variable, attribute=attribute)
-            return Asked(SelectFunction.DISTINCT, column)
-        return Asked(SelectFunction.DISTINCT, tree.Word(span=name.span, text=name.text))
+        return Asked(SelectFunction.DISTINCT, self._scope.column(name))
 
     def _fraction(self, call: tree.Call) -> float:
         """Read the fraction of a percentile, a constant."""

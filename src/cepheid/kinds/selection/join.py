@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
-from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds
+from cepheid.events.nanoseconds import PER_MICROSECOND, is_nanoseconds, type_of_times
 from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
 from cepheid.expressions.vectors import Vector
@@ -90,7 +90,7 @@ def join_tables(
         np.concatenate([np.zeros(0, np.int64), *(b.right for b in blocks)]),
     )
     order = _order(left.times, right.times, pairs)
-    return _result(select, left, right, Pairs(pairs.left[order], pairs.right[order]))
+    return _result(select, time, left, right, Pairs(pairs.left[order], pairs.right[order]))
 
 
 def _sides(
@@ -261,7 +261,7 @@ def _order(left: Rows, right: Rows, pairs: Pairs) -> Rows:
     return np.lexsort((np.minimum(first, second), np.maximum(first, second)))
 
 
-def _result(select: Selection, left: Side, right: Side, pairs: Pairs) -> pa.Table:
+def _result(select: Selection, time: str, left: Side, right: Side, pairs: Pairs) -> pa.Table:
     rows = {left.alias: pairs.left, right.alias: pairs.right}
     sides = {left.alias: left, right.alias: right}
 
@@ -269,4 +269,17 @@ def _result(select: Selection, left: Side, right: Side, pairs: Pairs) -> pa.Tabl
         alias = attribute.variable.text
         return sides[alias].columns.arrow(attribute.attribute.text).take(rows[alias])
 
-    return project(select.columns, as_it_came, _lookup(left, right, pairs), len(pairs.left))
+    found = project(select.columns, as_it_came, _lookup(left, right, pairs), len(pairs.left))
+    return found if select.then is None else _timed(found, time, left, right, pairs)
+
+
+def _timed(found: pa.Table, time: str, left: Side, right: Side, pairs: Pairs) -> pa.Table:
+    """Add the time of pairs, which is that of their later event."""
+    later = np.maximum(left.times[pairs.left], right.times[pairs.right])
+    kinds = [type_of_times(side.columns.arrow(time).type) for side in (left, right)]
+    # Both times are in the finer unit.
+    kind = next((k for k in kinds if is_nanoseconds(k)), kinds[0])
+    times: Any = pa.array(later)
+    placed = times if pa.types.is_integer(kind) else times.cast(kind)
+    # COUNT(*) alone reads no column, and a table without columns has no rows.
+    return pa.table([*found.columns, placed], names=[*found.column_names, time])

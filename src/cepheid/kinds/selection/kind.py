@@ -17,6 +17,7 @@ from cepheid.kinds.selection.explain import (
     title_of_select,
     why_not_live,
 )
+from cepheid.kinds.selection.pairs import following
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
 from cepheid.plans.meaning import Meaning, fingerprint, times_of
@@ -102,14 +103,24 @@ class SelectKind(Kind):
             "GROUP BY": fingerprint([key.attribute for key in found.keys]),
             "an aggregate": fingerprint([(a.function, a.argument) for a in found.aggregates]),
             "WINDOW": fingerprint(found.window),
-        }
+        } | self._following(plan)
+
+    def _following(self, plan: SelectPlan) -> Meaning:
+        """Collect the parts of the aggregation over the pairs of a join, which have one window."""
+        if plan.select.then is None:
+            return {}
+        parts = self.meaning(following(plan))
+        return {f"{part} of pairs": text for part, text in parts.items()}
 
     def stage_steps(self, plan: SelectPlan, schema: Any) -> Any:
         """Create the step function of a query that is a stage of a pipeline."""
+        from cepheid.kinds.selection.joined_steps import JoinedSteps
         from cepheid.kinds.selection.steps import steps_of_select
 
-        if is_ordered(plan.select):
+        if is_ordered(plan.select.then or plan.select):
             whole_answer(plan)
+        if plan.select.then is not None:
+            return JoinedSteps.of(plan, schema)
         return steps_of_select(plan, schema)
 
     def derive(self, plan: SelectPlan) -> Derivation:
@@ -143,7 +154,9 @@ class SelectKind(Kind):
         why = why_not_live(plan.select)
         if why:
             helps = ("add `WINDOW 10 minutes`, or `WINDOW 1000 EVENTS`",)
-            if is_ordered(plan.select):
+            if plan.select.then is not None:
+                helps = ("write the pairs of the `JOIN` to a stream, and aggregate that",)
+            elif is_ordered(plan.select):
                 helps = ("leave `ORDER BY` and `LIMIT` out, or run the query over what has come",)
             raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
 

@@ -12,6 +12,7 @@ from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
 from cepheid.jobs.ordering import sort_events
 from cepheid.kinds.selection.join import join_tables
 from cepheid.kinds.selection.ordering import order_rows
+from cepheid.kinds.selection.pairs import following
 from cepheid.kinds.selection.rows import filter_rows
 from cepheid.kinds.selection.windows import Aggregation
 from cepheid.plans.plan import SelectPlan
@@ -70,7 +71,10 @@ class LocalSelect(NamedTuple):
         select = self.plan.select
         pairs = zip(tables, select.streams, strict=True)
         ordered = [sort_events(_read(table, stream), self.plan) for table, stream in pairs]
-        return order_rows(select, join_tables(select, self.plan.time, ordered))
+        rows = join_tables(select, self.plan.time, ordered)
+        if select.then is not None:
+            return LocalSelect(following(self.plan)).answer([rows], rows.schema)
+        return order_rows(select, rows)
 
 
 def _at_least_one(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:

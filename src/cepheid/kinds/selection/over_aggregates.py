@@ -11,7 +11,7 @@ from cepheid.expressions.tree import children, with_children
 from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
 from cepheid.language.findings import Findings
-from cepheid.plans.selection import row_column
+from cepheid.plans.selection import pair_column, row_column
 
 
 class RowScope:
@@ -52,7 +52,9 @@ class RowScope:
         if isinstance(expression, tree.Attribute):
             if expression.anchor is not tree.Anchor.EACH:
                 self._refuse(expression)
-            return self._named(expression.attribute.text, expression, clause)
+            whole = pair_column(expression)
+            name = whole if whole in self._names else expression.attribute.text
+            return self._named(name, expression, clause)
         if isinstance(expression, tree.Equivalence):
             self._refuse(expression)
             return tree.Literal(span=expression.span, value=None)

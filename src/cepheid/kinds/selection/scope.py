@@ -41,6 +41,18 @@ class SelectScope:
         self.typing.infer(bound)
         return bound
 
+    def column(self, name: tree.Name) -> tree.Attribute:
+        """Bind a column that stands without an expression around it: ``zone``, ``o.zone``."""
+        owner, _, path = name.text.partition(".")
+        expression: tree.Expression = tree.Word(span=name.span, text=name.text)
+        if path and (owner in self.schemas or len(self.streams) > 1):
+            variable = tree.Name(span=name.span, text=owner)
+            attribute = tree.Name(span=name.span, text=path)
+            expression = tree.Attribute(span=name.span, variable=variable, attribute=attribute)
+        found = self.bind(expression, "GROUP BY")
+        assert isinstance(found, tree.Attribute), "a name is an attribute"
+        return found
+
     def bind(self, expression: tree.Expression, clause: str) -> tree.Expression:
         """Bind an expression: give every attribute the alias of its stream."""
         for node in tree.walk(expression):

@@ -57,7 +57,8 @@ class SelectWhy:
         )
         counts = {name: None if t is None else t.rows for name, t in tallies.items()}
         found = counts.pop("whole") or 0
-        unit = "pair" if self.select.kind is SelectKind.JOIN else "row"
+        joins = self.select.kind is SelectKind.JOIN and self.select.then is None
+        unit = "pair" if joins else "row"
         head = f"There {'is' if found == 1 else 'are'} {amount(found, unit)}."
         sentences = [head if found else f"There is no {unit}."]
         conditions: list[Condition] = []
@@ -104,7 +105,8 @@ class SelectWhy:
                 text = f"without `{as_written(part)}`"
                 found[text] = msgspec.structs.replace(self.query, **{clause: kept})
         if self.select.kind is SelectKind.JOIN:
-            found[f"without {'WINDOW' if self.query.window else 'WITHIN'}"] = self._unbounded()
+            waiting = self.query.streams[0].within is not None
+            found[f"without {'WITHIN' if waiting else 'WINDOW'}"] = self._unbounded()
         return found
 
     def _unbounded(self) -> tree.SelectQuery:
@@ -114,7 +116,7 @@ class SelectWhy:
         ever = tree.Duration(span=span, microseconds=EVER_US)
         if self.select.window.extent is Extent.EVENTS:
             ever = tree.EventCount(span=span, count=EVER_EVENTS)
-        if window is not None:
+        if window is not None and self.query.streams[0].within is None:
             longer = msgspec.structs.replace(window, within=ever)
             return msgspec.structs.replace(self.query, window=longer)
         streams = tuple(msgspec.structs.replace(s, within=ever) for s in self.query.streams)

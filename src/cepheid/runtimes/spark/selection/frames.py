@@ -20,6 +20,7 @@ from cepheid.expressions.spark_columns import Expressions
 from cepheid.expressions.spark_numbers import mean_whole, sum_whole
 from cepheid.jobs.sources import EventSource, source_of
 from cepheid.kinds.selection.finishing import result_columns
+from cepheid.kinds.selection.pairs import following
 from cepheid.kinds.selection.store import IndexPlan, limit_stores, plan_index, run_index
 from cepheid.language import tree
 from cepheid.options import Held, holder_of
@@ -87,7 +88,7 @@ def run_frames(
             for stream, one in zip(streams, limited, strict=True)
         ]
     warn_of_first_times(plan, frames)
-    return _ordered(select, select_frames(plan, frames))
+    return _ordered(select.then or select, select_frames(plan, frames))
 
 
 def _ordered(select: Selection, frame: DataFrame) -> DataFrame:
@@ -137,7 +138,8 @@ def select_frames(plan: SelectPlan, frames: Sequence[DataFrame]) -> DataFrame:
     """Run a SELECT over DataFrames."""
     select = plan.select
     if select.kind is SelectKind.JOIN:
-        return join_frames(plan, frames)
+        pairs = join_frames(plan, frames)
+        return pairs if select.then is None else select_frames(following(plan), [pairs])
     stream = stream_of(select.streams[0].alias, frames[0])
     numbered = None
     if select.window.extent is Extent.EVENTS and select.kind is SelectKind.AGGREGATE:

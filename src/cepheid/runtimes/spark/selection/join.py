@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
+from cepheid.errors import Span
 from cepheid.events.schema import ValueKind
-from cepheid.expressions.spark_columns import Expressions, Typed
+from cepheid.expressions.spark_columns import Expressions, Typed, instant_of
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import Extent
+from cepheid.plans.selection import Extent, SelectColumn, row_column
 from cepheid.runtimes.spark.selection.rows import project, stream_of
 from cepheid.runtimes.spark.selection.windows import Clock, floor_divided, interval_of, with_time
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BUCKET = "cepheid bucket"
+PAIR_TIME = "cepheid pair"
 DAY_US = 86_400_000_000
 SHIFT_US = 14_400_000_000
 """Longer than any clock change, such as daylight saving time."""
@@ -82,7 +84,20 @@ class Sides:
 
     def result(self, pairs: DataFrame) -> DataFrame:
         """Build the columns of SELECT."""
-        return project(pairs, self.select.columns, self.expressions, self._lookup)
+        if self.select.then is None:
+            return project(pairs, self.select.columns, self.expressions, self._lookup)
+        self._typed["", PAIR_TIME] = Typed(sf.col(f"`{PAIR_TIME}`"), ValueKind.UNKNOWN)
+        timed = SelectColumn(self._plan.time, row_column(PAIR_TIME, Span(0, 0)))
+        placed = pairs.withColumn(PAIR_TIME, self._later())
+        return project(placed, (*self.select.columns, timed), self.expressions, self._lookup)
+
+    def _later(self) -> Column:
+        """Return the time of a pair: that of its later event."""
+        times = [self.time(place) for place in (0, 1)]
+        columns = [with_time(time).column for time in times]
+        if len({time.type_name for time in times}) > 1 and times[0].kind is not ValueKind.INTEGER:
+            columns = [instant_of(clock.micros) for clock in self.clocks]
+        return sf.greatest(*columns)
 
     def _lookup(self, node: tree.Attribute) -> Typed:
         return self._typed[node.variable.text, node.attribute.text]
