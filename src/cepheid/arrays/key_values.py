@@ -97,7 +97,7 @@ class KeyValues:
         if self._array is None:
             self._array = values.slice(0, 0)
         values = self._fit(values)
-        if self._count >= INDEX_FROM:
+        if max(self._count, len(values)) >= INDEX_FROM:
             self._use_index(values.type)
         if self._owns_index:
             return self._add_to_index(values)

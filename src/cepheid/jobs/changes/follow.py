@@ -64,6 +64,7 @@ class Follower:
         """Let events before a time be final, and forget what no row needs any more."""
         if until > self.until:
             self.until = until
+            self.ledger.compact()
             self.engine.forget(until)
 
     def to_bytes(self) -> bytes:

@@ -23,7 +23,7 @@ from cepheid.jobs.changes.asked import Changes
 from cepheid.jobs.changes.hashing import hash_rows
 from cepheid.jobs.changes.ops import BAD, BEFORE, DELETE, INSERT, SPELLINGS, UPDATE, read_ops
 from cepheid.jobs.ordering import ranks
-from cepheid.jobs.tables import table_from_bytes, table_to_bytes
+from cepheid.jobs.tables import pack_table, unpack_table
 
 Numbers = NDArray[np.int64]
 
@@ -32,6 +32,9 @@ NOWHERE = -1
 
 _HASHED = ("__first", "__second")
 """The columns by which events without an id are known."""
+
+_ARRAYS = ("place", "at", "note")
+"""What there is for every id."""
 
 _EQUAL = "__equal"
 """The column with the number of equal events."""
@@ -74,6 +77,10 @@ class Batch(NamedTuple):
     time: Numbers
     row: Numbers
 
+    def where(self, chosen: NDArray[np.bool_]) -> Batch:
+        """Select the changes of a mask."""
+        return self if chosen.all() else self.take(chosen)
+
     def take(self, chosen: NDArray[Any]) -> Batch:
         """Select some of the changes."""
         return Batch(*(column[chosen] for column in self))
@@ -90,6 +97,7 @@ class Ledger:
         self._equal = np.zeros(0, np.int64)
         self.place = np.zeros(0, np.int64)
         self.at = np.zeros(0, np.int64)
+        self._turn = np.zeros(0, np.int64)
         self.note = np.zeros(0, np.int64)
         """A number that the owner gives to every event."""
         self.next = 0
@@ -118,7 +126,7 @@ class Ledger:
         adds = (batch.op != DELETE) & (batch.op != BEFORE)
         late = adds & (batch.time < until)
         latest = int(batch.time[adds].max(initial=LONG_AGO))
-        batch, odd = batch.take(~late), 0
+        batch, odd = batch.where(~late), 0
         self._let_go(until)
         if not self.changes.id:
             batch, odd = self._by_occurrence(batch)
@@ -149,7 +157,7 @@ class Ledger:
             bad |= here
         says_nothing = (op == BEFORE) & bool(self.changes.id)
         batch = Batch(op, number, times, np.arange(len(table)))
-        return batch.take(~bad & ~says_nothing), int(bad.sum())
+        return batch.where(~bad & ~says_nothing), int(bad.sum())
 
     def _known_by(self, table: pa.Table) -> pa.Table:
         """Return the columns that tell events apart; without an id, two numbers for all of them."""
@@ -206,9 +214,13 @@ class Ledger:
         self.place = _longer(self.place, size, NOWHERE)
         self.at = _longer(self.at, size, 0)
         self.note = _longer(self.note, size, 0)
-        order = np.argsort(batch.id, kind="stable")
-        sorted_ = batch.take(order)
-        adds = sorted_.op != DELETE
+        order = np.arange(len(batch.id))
+        self._turn = _longer(self._turn, size, 0)
+        self._turn[batch.id] = order
+        if (self._turn[batch.id] != order).any():
+            order = np.argsort(batch.id, kind="stable")
+            batch = batch.take(order)
+        sorted_, adds = batch, batch.op != DELETE
         if not self.changes.id:
             adds &= sorted_.op != BEFORE
         first = _firsts(sorted_.id)
@@ -221,9 +233,10 @@ class Ledger:
         leaves = touched[self.place[touched] >= 0]
         left = self.place[leaves], self.at[leaves], self.note[leaves]
         self.place[touched] = NOWHERE
-        comes = sorted_.take(last & adds)
-        by_row = np.argsort(order[last & adds], kind="stable")
-        comes = comes.take(by_row)
+        comes = sorted_.where(last & adds)
+        turn = order[last & adds]
+        if (np.diff(turn) < 0).any():
+            comes = comes.take(np.argsort(turn, kind="stable"))
         places = self.next + np.arange(len(comes.id))
         self.next += len(comes.id)
         self.place[comes.id], self.at[comes.id] = places, comes.time
@@ -232,17 +245,14 @@ class Ledger:
     # Saving --------------------------------------------------------------------------------------
 
     @property
-    def spare(self) -> int:
-        """Count the ids without an event, which are kept until the next ``compact``."""
-        return int((self.place[: self._size] < 0).sum())
-
-    @property
     def _size(self) -> int:
         return len(self.keys) if self.changes.id else len(self._several)
 
     def compact(self) -> None:
-        """Forget the ids that have no event."""
+        """Forget the ids that have no event, if most have none."""
         kept = np.flatnonzero(self.place[: self._size] >= 0)
+        if 2 * len(kept) >= self._size:
+            return  # Numbering the others anew costs as much as is kept.
         if self.changes.id:
             self.keys = self.keys.take(kept)
         else:
@@ -255,27 +265,30 @@ class Ledger:
 
     def to_bytes(self) -> bytes:
         """Serialize the ids that have an event."""
-        self.compact()
-        keys = dict(zip(self.keys.names, self.keys.arrays(), strict=True))
+        kept = np.flatnonzero(self.place[: self._size] >= 0)
+        own = {name: pa.array(getattr(self, name)[kept]) for name in _ARRAYS}
+        kinds = kept
         if not self.changes.id:
-            keys[_EQUAL] = pa.array(self._equal[: len(self.keys)])
-        pairs = self._several.known if len(self._several) else pa.array([], pa.int64())
-        numbers = {"place": self.place, "at": self.at, "note": self.note}
-        events: dict[str, Any] = {name: pa.array(own) for name, own in numbers.items()}
-        events |= {} if self.changes.id else {"pair": pairs}
-        saved = _Saved(self.next, table_to_bytes(pa.table(keys)), table_to_bytes(pa.table(events)))
-        return msgspec.msgpack.encode(saved)
+            of_event, number = (part[kept] for part in self._pairs())
+            kinds, renumbered = np.unique(of_event, return_inverse=True)
+            own["pair"] = pa.array(join(renumbered, number))
+        keys = {
+            name: values.take(pa.array(kinds)) if len(kinds) else values
+            for name, values in zip(self.keys.names, self.keys.arrays(), strict=True)
+        }
+        if not self.changes.id:
+            keys[_EQUAL] = pa.array(self._equal[kinds])
+        tables = (pack_table(pa.table(keys)), pack_table(pa.table(own)))
+        return msgspec.msgpack.encode(_Saved(self.next, *tables))
 
     def read(self, data: bytes) -> None:
         """Deserialize what ``to_bytes`` wrote."""
         saved = msgspec.msgpack.decode(data, type=_Saved)
-        keys, events = table_from_bytes(saved.keys), table_from_bytes(saved.events)
+        keys, events = unpack_table(saved.keys), unpack_table(saved.events)
         self.next = saved.next
         if len(keys):
             self.keys.restore([_array(keys[name]) for name in self.keys.names])
-        self.place, self.at, self.note = (
-            events[name].to_numpy().copy() for name in ("place", "at", "note")
-        )
+        self.place, self.at, self.note = (events[name].to_numpy().copy() for name in _ARRAYS)
         if not self.changes.id:
             self._equal = keys[_EQUAL].to_numpy().copy()
             if len(events):
@@ -320,9 +333,12 @@ def _times(
     table: pa.Table, rows: Numbers, name: str, *, strict: bool
 ) -> tuple[Numbers, NDArray[np.bool_]]:
     """Read the times of rows, and mark those that are times of events."""
-    if name not in table.column_names or strict:
-        return read_times(Columns(table.take(rows)), name), np.ones(len(rows), np.bool_)
-    vector = Columns(table.take(rows)).ticks(name)
+    outer = name if name in table.column_names else name.partition(".")[0]
+    part = table.select([outer]) if outer in table.column_names else table
+    columns = Columns(part.take(rows) if len(rows) < len(table) else part)
+    if strict:
+        return read_times(columns, name), np.ones(len(rows), np.bool_)
+    vector = columns.ticks(name)
     times = np.asarray(vector.data, np.int64)
     valid = np.ones(len(rows), np.bool_) if vector.valid is None else vector.valid.copy()
     valid &= (times >= -TIME_MAX) & (times <= TIME_MAX)

@@ -12,10 +12,12 @@ that it touches, and a copy of the directory of blocks.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cepheid.kernels import blocks
 
 Numbers = NDArray[np.int64]
 
@@ -67,17 +69,12 @@ class Level:
         """Take items away and put others in; those that come follow equal times."""
         out_at, _ = self._find(leave)
         in_at, known = self._find(come)
-        touched = np.unique(np.concatenate([out_at, in_at[known]]))
+        touched = distinct(len(self.cell), out_at, in_at[known])
         kept, counts = self._gather(touched, leave.item)
         edges = np.concatenate([[0], np.cumsum(counts)])
         place = self._places(come, in_at, known, touched, edges, kept.time)
-        merged, where = _merge(kept, come, place)
-        # Where each item is, or would be, in the directory.
-        stood = np.empty(len(merged), np.int64)
-        stood[where] = in_at
-        old = np.ones(len(merged), np.bool_)
-        old[where] = False
-        stood[old] = np.repeat(touched, counts)
+        # With where each item is, or would be, in the directory.
+        merged, stood = _merge(kept, np.repeat(touched, counts), come, in_at, place)
         starts = self._cut(merged, stood)
         gone = Items(self.cell[touched], self.first[touched], self.node[touched])
         self._replace(touched, merged, starts, stood)
@@ -96,12 +93,12 @@ class Level:
 
     def drop(self, gone: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
         """Forget whole cells, given as a mask; return their items and nodes."""
-        blocks = gone[self.cell]
-        at = np.flatnonzero(blocks)
+        mine = gone[self.cell]
+        at = np.flatnonzero(mine)
         items = self.item[_ranges(self.begin[at], self.length[at])]
         nodes = self.node[at]
         for name in ("cell", "first", "begin", "length", "node"):
-            setattr(self, name, getattr(self, name)[~blocks])
+            setattr(self, name, getattr(self, name)[~mine])
         return items, nodes
 
     def everything(self) -> Items:
@@ -123,7 +120,7 @@ class Level:
         at = low.copy()
         several = np.flatnonzero(high - low > 1)
         if len(several):
-            found = upper(self.first, low[several], high[several], items.time[several])
+            found = _upper(self.first, low[several], high[several], items.time[several])
             at[several] = np.maximum(found - 1, low[several])
         return at, known
 
@@ -158,23 +155,12 @@ class Level:
         block = np.searchsorted(touched, at)
         low = edges[block]
         high = np.where(known, edges[np.minimum(block + 1, len(edges) - 1)], low)
-        return upper(times, low, high, come.time)
+        return _upper(times, low, high, come.time)
 
     def _cut(self, items: Items, stood: Numbers) -> Numbers:
         """Cut items into blocks of one cell; items of one time stay together."""
-        count = len(items)
-        if not count:
-            return np.zeros(0, np.int64)
-        number = np.arange(count)
-        new_run = np.ones(count, np.bool_)
-        new_run[1:] = (items.cell[1:] != items.cell[:-1]) | (np.diff(stood) > 1)
-        new_time = new_run.copy()
-        new_time[1:] |= items.time[1:] != items.time[:-1]
-        run = np.maximum.accumulate(np.where(new_run, number, 0))
-        tie = np.maximum.accumulate(np.where(new_time, number, 0))
-        part = (tie - run) // self.size
-        new_run[1:] |= part[1:] != part[:-1]
-        return np.flatnonzero(new_run)
+        starts = np.empty(len(items), np.int64)
+        return starts[: blocks.cut_blocks(items.cell, items.time, stood, self.size, starts)]
 
     def _replace(self, touched: Numbers, items: Items, starts: Numbers, stood: Numbers) -> None:
         """Put new blocks in the place of those that were touched."""
@@ -193,8 +179,13 @@ class Level:
             "length": lengths,
             "node": np.full(len(starts), -1, np.int64),
         }
+        old = np.ones(len(before) + int(stays.sum()), np.bool_)
+        here = before + np.arange(len(before))
+        old[here] = False
         for name, values in new.items():
-            setattr(self, name, np.insert(getattr(self, name)[stays], before, values))
+            both = np.empty(len(old), np.int64)
+            both[old], both[here] = getattr(self, name)[stays], values
+            setattr(self, name, both)
 
     def _room(self, count: int) -> int:
         """Make room for items; pack those that are in use if most are not."""
@@ -212,30 +203,28 @@ class Level:
         return begin
 
 
-def _merge(kept: Items, come: Items, place: Numbers) -> tuple[Items, Numbers]:
-    """Merge new items into others, before given places; return where the new ones are."""
-    where = place + np.arange(len(come))
-    old = np.ones(len(kept) + len(come), np.bool_)
-    old[where] = False
-    found = []
-    for before, new in zip(kept, come, strict=True):
-        both = np.empty(len(old), np.int64)
-        both[old], both[where] = before, new
-        found.append(both)
-    return Items(*found), where
+def distinct(size: int, *numbers: Numbers) -> Numbers:
+    """List the distinct ones of numbers below a size, in order."""
+    seen = np.zeros(size, np.bool_)
+    for some in numbers:
+        seen[some] = True
+    return np.flatnonzero(seen)
 
 
-def upper(values: NDArray[Any], low: Numbers, high: Numbers, asked: Numbers) -> Numbers:
+def _merge(
+    kept: Items, stood: Numbers, come: Items, at: Numbers, place: Numbers
+) -> tuple[Items, Numbers]:
+    """Merge new items into others, before given places; likewise where they stand."""
+    out = np.empty((4, len(kept) + len(come)), np.int64)
+    blocks.merge_items(*kept, stood, *come, at, place, out)
+    return Items(out[0], out[1], out[2]), out[3]
+
+
+def _upper(values: Numbers, low: Numbers, high: Numbers, asked: Numbers) -> Numbers:
     """Find in sorted parts [low, high) the first value above each asked one."""
-    low, high = low.copy(), high.copy()
-    active = np.flatnonzero(low < high)
-    while len(active):
-        middle = (low[active] + high[active]) >> 1
-        above = values[middle] > asked[active]
-        high[active[above]] = middle[above]
-        low[active[~above]] = middle[~above] + 1
-        active = active[low[active] < high[active]]
-    return low
+    found = np.empty(len(asked), np.int64)
+    blocks.upper_bounds(values, low, high, asked, found)
+    return found
 
 
 def _ranges(begin: Numbers, length: Numbers) -> Numbers:

@@ -17,7 +17,8 @@ from cepheid.arrays.columns import EventArrays
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import compose
 from cepheid.kinds.trend.program.job import Job
-from cepheid.kinds.trend.program.linear_state import LinearRun, Rows
+from cepheid.kinds.trend.program.linear_state import DOUBLE, LinearRun, Rows
+from cepheid.kinds.trend.program.wide import wide_of
 from cepheid.kinds.trend.windows.step import encode_events
 from cepheid.kinds.trend.windows.summaries import (
     HUGE,
@@ -25,7 +26,6 @@ from cepheid.kinds.trend.windows.summaries import (
     one_pane,
     pane_window,
     runs_of,
-    take_open,
 )
 from cepheid.plans.plan import WindowKind
 
@@ -72,8 +72,7 @@ class Matrices:
             run.grow(blocks)
             run.opened[:] = 0
             run.feed(encode_events(self.job, run.program, events, sort=False))
-            run.dirty[:blocks] = True
-            found.append(take_open(run))
+            found.append(_taken(run, blocks))
         return found
 
     def of_nodes(self, nodes: Numbers, block: Numbers, blocks: int) -> Numbers:
@@ -98,7 +97,7 @@ class Matrices:
             panes = np.zeros(len(nodes), np.int64)
             summary = Summary(block, panes, *(array[nodes] for array in arrays))
             _compose(run, summary, 0, 1)
-            found.append(take_open(run))
+            found.append(_taken(run, blocks))
         return found
 
     def rows(self, key: Numbers, pane: Numbers, nodes: Numbers) -> list[list[Rows]]:
@@ -150,6 +149,15 @@ class Matrices:
                     longer[: len(arrays[place])] = arrays[place]
                     arrays[place] = longer
                 arrays[place][nodes] = new
+
+
+def _taken(run: LinearRun, count: int) -> Summary:
+    """Return the matrices of all keys of a run that is not used any more."""
+    numbers = run.V[:count]
+    if run.dtype == DOUBLE:
+        numbers = wide_of(numbers, run.exponent[:count, None, None, :].astype(np.float64))
+    keys = np.arange(count)
+    return Summary(keys, keys, numbers, run.M[:count], run.start[:count])
 
 
 def _compose(run: LinearRun, summary: Summary, begin: int, slide: int) -> tuple[int, Rows]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, EventArrays
 from cepheid.jobs.changes.engine import Answer, Came, Left
-from cepheid.jobs.tables import table_from_bytes, table_to_bytes
+from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.kinds.trend.planning.needs import drops_events
 from cepheid.kinds.trend.program.job import Job, lower
 from cepheid.kinds.trend.program.linear_state import Rows
@@ -26,7 +26,7 @@ from cepheid.kinds.trend.program.reading import read_arrays
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.repair.cells import Cells
 from cepheid.kinds.trend.repair.events import EventPool
-from cepheid.kinds.trend.repair.level import Items, Level, Recut
+from cepheid.kinds.trend.repair.level import Items, Level, Recut, distinct
 from cepheid.kinds.trend.repair.matrices import Matrices
 from cepheid.kinds.trend.steps import TrendSteps
 from cepheid.kinds.trend.windows.summaries import pane_window
@@ -68,11 +68,12 @@ class Repairs:
         if self._drops:
             fits = np.flatnonzero(arrays.bits != 0)
             arrays, rows = arrays.take(fits), rows[fits]
-        chosen = Columns(came.events.take(rows)) if len(rows) < len(came.events) else columns
-        cells = self.cells.number(chosen, arrays.key, arrays.ts)
+        if not self.cells.whole and len(rows) < len(came.events):
+            columns = Columns(came.events.take(rows))
+        cells = self.cells.number(columns, arrays.key, arrays.ts)
         notes = np.full(len(came.events), NO_ROW, np.int64)
         gone = left.notes[left.notes != NO_ROW]
-        touched = np.unique(np.concatenate([self.pool.cell[gone], cells]))
+        touched = distinct(len(self.cells), self.pool.cell[gone], cells)
         needed = self.cells.needed(touched)
         before = self._rows(needed, touched)
         order = np.lexsort((arrays.ts, cells))
@@ -167,12 +168,12 @@ class Repairs:
             events |= {f"w{n}": row for n, row in enumerate(arrays.weights)}
             events |= {f"v{n}": row for n, row in enumerate(arrays.values)}
         table = pa.table({name: pa.array(own) for name, own in events.items()})
-        return msgspec.msgpack.encode(_Saved(table_to_bytes(keys), table_to_bytes(table)))
+        return msgspec.msgpack.encode(_Saved(table_to_bytes(keys), pack_table(table)))
 
     def read(self, data: bytes) -> None:
         """Deserialize what ``to_bytes`` wrote."""
         saved = msgspec.msgpack.decode(data, type=_Saved)
-        names, table = table_from_bytes(saved.keys), table_from_bytes(saved.events)
+        names, table = table_from_bytes(saved.keys), unpack_table(saved.events)
         if not len(table):
             return
         own = {name: table[name].to_numpy() for name in table.column_names}
