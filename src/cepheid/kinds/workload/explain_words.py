@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression
 from cepheid.kinds.workload.member_shapes import ExtremeShape, PartShape
+from cepheid.language import tree
 from cepheid.patterns.symbols import Symbol
 from cepheid.plans.plan import TrendPlan, WindowKind
 
@@ -27,7 +28,9 @@ def where_and_what(
     keys = f"by {by}" if by else "the whole stream"
     computed = [p.what if not p.attribute else f"{p.what} of {p.attribute}" for p in parts]
     computed += [f"{'max' if e.largest else 'min'} of {e.attribute}" for e in extremes]
-    return f"{keys}; {describe_window(plan)}; {plan.semantics.value}; {', '.join(computed)}"
+    exact = "; exact numbers" if plan.numbers is tree.Numbers.EXACT else ""
+    found = f"{keys}; {describe_window(plan)}; {plan.semantics.value}; {', '.join(computed)}"
+    return found + exact
 
 
 def describe_window(plan: TrendPlan) -> str:

@@ -31,9 +31,9 @@ FORMAT = Format("rules", 2, "rules")
 
 _FORMER: tuple[dict[str, bool], ...] = (
     {},
-    {"negated": False},
-    {"negated": False, "look_back": False},
-    {"negated": False, "look_back": False, "trailing": False},
+    {"negated": False, "exact": False},
+    {"negated": False, "exact": False, "look_back": False},
+    {"negated": False, "exact": False, "look_back": False, "trailing": False},
 )
 """How this and earlier versions shared: queries that ran alone in a state go on so."""
 
@@ -126,14 +126,21 @@ def plan_of(
     trailing: bool = True,
     look_back: bool = True,
     negated: bool = True,
+    exact: bool = True,
 ) -> SharedPlan:
     """Build the plan of rules that were added together, without the removed ones.
 
-    ``trailing``, ``look_back`` and ``negated`` are those of ``share``.
+    ``trailing``, ``look_back``, ``negated`` and ``exact`` are those of ``share``.
     """
     plans = [TrendPlan.from_json(plan) for _, plan in came]
     names = [name for name, _ in came]
     shared = share(
-        names, plans, merge=merge, trailing=trailing, look_back=look_back, negated=negated
+        names,
+        plans,
+        merge=merge,
+        trailing=trailing,
+        look_back=look_back,
+        negated=negated,
+        exact=exact,
     )
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

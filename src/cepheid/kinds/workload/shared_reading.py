@@ -11,6 +11,7 @@ from cepheid.arrays.columns import Columns, KeyTable, look_up_types, read_times,
 from cepheid.kinds.trend.program.reading import fill_weights
 from cepheid.kinds.workload.member_shapes import ExtremeShape, PartShape
 from cepheid.kinds.workload.shared_tables import Kinds
+from cepheid.language import tree
 from cepheid.plans.plan import TrendPlan
 
 
@@ -20,7 +21,7 @@ class SharedEvents(NamedTuple):
     ts: NDArray[np.int64]
     key: NDArray[np.int64]
     kinds: NDArray[Any]
-    weights: NDArray[np.float64]
+    weights: NDArray[Any]
     values: NDArray[np.int64]
 
     def take(self, rows: NDArray[Any] | slice) -> SharedEvents:
@@ -53,7 +54,9 @@ class GroupLike(Protocol):
 def read_shared(group: GroupLike, kinds: Kinds, keys: KeyTable, columns: Columns) -> SharedEvents:
     """Read the arrays of the events that belong to a partition (§4.2)."""
     length = len(columns.batch)
-    weights = np.zeros((len(group.parts) - 1, length))
+    # Doubles would round large whole numbers.
+    exact = group.plan.numbers is tree.Numbers.EXACT
+    weights = np.zeros((len(group.parts) - 1, length), np.int64 if exact else np.float64)
     for row, part in enumerate(group.parts[1:]):
         fill_weights(weights[row], columns, part.what, part.attribute or None)
     values = np.zeros((len(group.extremes), length), np.int64)

@@ -17,6 +17,7 @@ from cepheid.kernels import linear, shared, shared_panes
 from cepheid.kinds.trend.program.linear_state import (
     DOUBLE,
     NO_VALUE,
+    RESIDUE,
     SEMANTICS_CODES,
     WIDE,
     Rows,
@@ -57,7 +58,8 @@ class SharedRun:
         self.window = group.plan.window
         self.sliding = group.method is Method.MATRIX
         self.semantics = SEMANTICS_CODES[group.plan.semantics]
-        self.dtype: np.dtype[Any] = DOUBLE
+        self.modulus = np.uint64(program.modulus)
+        self.dtype: np.dtype[Any] = RESIDUE if program.modulus else DOUBLE
         self.keys = 0
         parts, mins, size = len(group.parts), len(group.extremes), program.size
         contiguous = group.plan.semantics is tree.Semantics.CONTIGUOUS
@@ -184,9 +186,9 @@ class SharedRun:
             np.zeros(size, np.bool_),
             np.zeros(size, np.int32),
         )
-        weights = numbers_of(events.weights, self.dtype)
+        weights = numbers_of(events.weights, self.dtype, self.program.modulus)
         common = (events.ts, events.key, codes, weights, events.values, begin)
-        last = (grouped, self.semantics, room, unit, zero, NO_MODULUS, out[:3], *out[3:])
+        last = (grouped, self.semantics, room, unit, zero, self.modulus, out[:3], *out[3:])
         if self.sliding:
             status, begin, rows = shared_panes.run_shared_panes(
                 tables, self.V, self.M, self.stamp, self.exponent, self.limit,
@@ -223,7 +225,7 @@ class SharedRun:
         first = 0
         while first < self.keys:
             out = self._room()
-            last = (unit, zero, NO_MODULUS, out[:3], *out[3:])
+            last = (unit, zero, self.modulus, out[:3], *out[3:])
             if self.sliding:
                 first, rows = shared_panes.flush_shared_panes(
                     tables, self.V, self.M, self.stamp, self.exponent, self.limit,
@@ -247,7 +249,7 @@ class SharedRun:
             np.empty(rows, np.int64),
             np.empty(rows, np.int64),
             np.empty(rows, np.int64),
-            np.empty((rows, parts), WIDE),
+            np.empty((rows, parts), RESIDUE if self.dtype == RESIDUE else WIDE),
             np.empty((rows, mins), np.int64),
         )
 

@@ -110,10 +110,14 @@ class Kinds:
 
 
 class SharedProgram:
-    """The merged system of a group as arrays; it grows with the kinds in the data."""
+    """The merged system of a group as arrays; it grows with the kinds in the data.
 
-    def __init__(self, group: Group) -> None:
-        self.group = group
+    ``modulus`` is that of residues, 0 for the default numbers, and ``output`` the number of their
+    rows among those of a query.
+    """
+
+    def __init__(self, group: Group, modulus: int = 0, output: int = 0) -> None:
+        self.group, self.modulus, self.output = group, modulus, output
         self.kinds = Kinds(group.symbols)
         self.scaled = group.method is Method.VECTOR
         system = group.system

@@ -141,13 +141,14 @@ def share(
     trailing: bool = True,
     look_back: bool = True,
     negated: bool = True,
+    exact: bool = True,
     beside: Mapping[str, PipelinePlan] | None = None,
 ) -> SharedPlan:
     """Group queries that can run together; without ``merge`` they share only the reading.
 
     Without ``trailing``, so do those over trailing windows, without ``look_back`` those with edge
-    predicates, and without ``negated`` contiguous ones with negation: earlier versions did so.
-    ``beside`` are queries of other kinds.
+    predicates, without ``negated`` contiguous ones with negation, and without ``exact`` those with
+    exact numbers: earlier versions did so. ``beside`` are queries of other kinds.
     """
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
@@ -156,6 +157,7 @@ def share(
     for number, plan in enumerate(plans):
         merges = merge and (trailing or plan.window.kind is not WindowKind.TRAILING)
         merges = merges and (negated or not _is_negated(plan))
+        merges = merges and (exact or plan.numbers is not tree.Numbers.EXACT)
         why = why_alone(plan) if merges else ASKED
         if why == LOOKS_BACK and look_back:
             looking.append((number, plan))
@@ -192,8 +194,6 @@ def why_alone(plan: TrendPlan) -> str:
         return "it chooses matches"
     if plan.choice.evaluator is not Evaluator.LINEAR or plan.partition.partial:
         return LOOKS_BACK
-    if plan.numbers is tree.Numbers.EXACT:
-        return "exact numbers"
     if plan.window.kind is WindowKind.COUNT:
         return "windows counted in events"
     if plan.type is not None and tree.ANY_TYPE in types_of(plan.patterns).values():
@@ -203,6 +203,9 @@ def why_alone(plan: TrendPlan) -> str:
         return why
     trailing = plan.window.kind is WindowKind.TRAILING
     overlap = trailing or plan.window.kind is WindowKind.SLIDING
+    if overlap and plan.numbers is tree.Numbers.EXACT:
+        # Which entries of a matrix are zero is not known of residues, so all are multiplied.
+        return "exact numbers, where windows overlap"
     if overlap and len(plan.patterns[0].states) > MATRIX_STATES_MAX:
         return f"more than {MATRIX_STATES_MAX} states, where windows overlap"
     return _why_no_stacks(plan) if trailing else ""
@@ -236,7 +239,7 @@ def _compatible(plan: TrendPlan, member: _Member) -> tuple[object, ...]:
     """Collect the properties that all queries of a group share."""
     window = plan.window
     return (
-        (plan.time, plan.type, plan.tiebreak, plan.semantics, plan.ties),
+        (plan.time, plan.type, plan.tiebreak, plan.semantics, plan.ties, plan.numbers),
         (window.kind, window.within, window.slide, window.pane),
         plan.partition.attributes,
         member.parts,

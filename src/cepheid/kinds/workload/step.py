@@ -23,7 +23,7 @@ from cepheid.errors import CepheidError
 from cepheid.events.temporal import FOREVER
 from cepheid.jobs.state_format import meaning_of
 from cepheid.kernels.columns import scan_times
-from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.job import Job, moduli_of
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.results import Groups, build_table, groups_of
 from cepheid.kinds.trend.windows.list_step import finish_matches, is_enough, step_matches
@@ -55,7 +55,11 @@ class WorkloadJob:
 
     def __init__(self, shared: SharedPlan) -> None:
         self.shared = shared
-        self.programs = [SharedProgram(group) for group in shared.groups]
+        self.programs = [
+            SharedProgram(group, modulus, output)
+            for group in shared.groups
+            for output, modulus in enumerate((0, *moduli_of(group.plan)))
+        ]
         self.jobs = [
             _lowered(name, plan, reports_only=number not in shared.alone)
             for number, (name, plan) in enumerate(zip(shared.names, shared.plans, strict=True))
@@ -271,12 +275,16 @@ def _process(
 ) -> None:
     """Pass events to all groups and lone queries with this admission."""
     ordered = _Order(columns)
+    read: dict[int, SharedEvents] = {}
     for program, run in zip(job.programs, state.runs, strict=True):
         plan = program.group.plan
         if (plan.time, waits(plan)) != admission:
             continue
         keys = state.keys[plan.partition.attributes]
-        events = read_shared(program.group, program.kinds, keys, columns)
+        # Programs of one group differ in the format of their numbers only.
+        if program.output == 0:
+            read[id(program.group)] = read_shared(program.group, program.kinds, keys, columns)
+        events = read[id(program.group)]
         if isinstance(run, SharedTrailingRun):
             assert until is not None, "the stream has a last time when it has events"
             _report(program, run.feed(events, len(keys), until), found)
@@ -352,7 +360,7 @@ class _Order:
 
 def _report(program: SharedProgram, rows: list[SharedRows], found: Found) -> None:
     for member, own in zip(program.group.members, rows_by_member(program, rows), strict=True):
-        found.rows[member][0] += own
+        found.rows[member][program.output] += own
 
 
 def _add_to_all(job: WorkloadJob, n: int, rows: list[list[Rows]], found: Found) -> None:

@@ -31,6 +31,11 @@ EXACT_MODULI = (4294967291, 4294967279, 4294967231, 4294967197, 4294967189)
 """Primes below 2^32; residues of all five identify any integer of up to 38 digits and its sign."""
 
 
+def moduli_of(plan: TrendPlan) -> tuple[int, ...]:
+    """Return the moduli of the residues that a plan needs beside its default numbers."""
+    return EXACT_MODULI if plan.numbers is tree.Numbers.EXACT else ()
+
+
 class Job:
     """A plan with everything that can be precomputed before the data comes.
 
@@ -60,8 +65,7 @@ class Job:
             self.marked = mark_plan(plan)
             plan = self.marked.plan
         self.plan = plan
-        exact = plan.numbers is tree.Numbers.EXACT
-        self.moduli = (EXACT_MODULI if exact else ()) if moduli is None else moduli
+        self.moduli = moduli_of(plan) if moduli is None else moduli
         templates = list(plan.patterns)
         if len(templates) == 2:
             templates.append(intersect(*templates))
