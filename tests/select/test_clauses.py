@@ -87,6 +87,13 @@ def test_a_percentile_has_a_constant_fraction(item: str) -> None:
         cepheid.query(f"SELECT {item} AS p FROM s")
 
 
+def test_aggregates_that_are_not_shown_are_named_in_messages() -> None:
+    with pytest.raises(cepheid.BindError, match=r"MAX\(k\)|`MAX` takes numbers"):
+        run("SELECT COUNT(*) FROM s GROUP BY k HAVING MAX(k) > 1", FEW)
+    with pytest.raises(cepheid.BindError, match=r"`COUNT\(DISTINCT k\)`.*cannot be compared"):
+        run("SELECT COUNT(*) FROM s HAVING COUNT(DISTINCT k) = 'a'", FEW)
+
+
 def test_rows_in_an_order() -> None:
     text = "SELECT k, x FROM s ORDER BY k DESC, x DESC LIMIT 3"
     assert [row["x"] for row in run(text, FEW)] == [4, 1, 8]

@@ -163,6 +163,8 @@ def test_times_that_are_whole_numbers(spark: SparkSession, unit: str) -> None:
     table = pa.table({"ts": [n * scale for n in (-3, 0, 1, 4, 9)], "x": range(5)})
     for text in (
         "SELECT COUNT(*) FROM s WINDOW 1 s SLIDE 3 s",
+        "SELECT COUNT(*), MAX(x) FROM s WINDOW SESSION 2 s",
+        "SELECT COUNT(*) FROM s a WITHIN 2 s JOIN s b WITHIN 4 s ON a.x <> b.x WINDOW 3 s",
         "SELECT a.x, b.x AS y FROM s a JOIN s b ON a.x < b.x WINDOW 4 s",
     ):
         q = cepheid.query(text, time_unit=unit)
@@ -232,6 +234,10 @@ def drained(result: Any) -> list[str]:
             marks=pytest.mark.slow,
         ),
         "SELECT a.ts, b.ts AS t FROM s a JOIN r b ON a.x < b.x AND b.x < 50 WINDOW 3 us",
+        """SELECT MEDIAN(x), COUNT(DISTINCT y), SUM(x) - COUNT(*) AS z FROM s WHERE x < 50
+        GROUP BY k HAVING COUNT(*) > 0 AND MAX(x) > -9 WINDOW SESSION 5 us""",
+        """SELECT a.ts, b.ts AS t FROM s a WITHIN 2 us JOIN r b WITHIN 7 us
+        ON a.x < b.x AND b.x < 50""",
     ],
 )
 def test_streams_give_the_rows_of_tables(spark: SparkSession, tmp_path: Path, text: str) -> None:

@@ -51,6 +51,7 @@ _LIMIT = "write `LIMIT 3` at the end, after `ORDER BY`"
 _OF_SELECT = {
     "DISTINCT": "write `SELECT x, COUNT(*) AS n FROM events GROUP BY x`",
     "TOP": _LIMIT,
+    "JOIN": "a `SELECT` joins two streams: store the pairs, and join them with the third",
     "OVER": "compare events by a pattern: `RETURN … PATTERN S+ WHERE S.x < NEXT(S).x`",
     "WITH": _FROM_ANOTHER,
     "UNION": "run the two on their own, or as a workload",

@@ -283,7 +283,9 @@ class SelectItems:
             return self._slots[id(node)]
         asked = self._bound(node)
         if asked not in self._columns:
-            self._plan(f"cepheid {len(self._planned)}", asked)
+            # Messages show it, and no column of the result is called so.
+            written = format_expression(node)
+            self._plan(written if written not in self._named else f"{written} ", asked)
         return self._columns[asked], self._kind_of(asked)
 
     def _kind_of(self, asked: Asked) -> ValueKind:

@@ -109,11 +109,11 @@ def run_beside(
 
 
 def in_order(plan: PipelinePlan, rows: pa.Table) -> pa.Table:
-    """Sort rows of windows of events, which fill in no common order, by window and key (§10.5)."""
+    """Sort windows of events and sessions, which end in no common order (§10.5, §10.9)."""
     last = plan.stages[-1].plan
     if not isinstance(last, SelectPlan) or last.select.kind is not SelectKind.AGGREGATE:
         return rows
-    if last.select.window.extent is not Extent.EVENTS:
+    if last.select.window.extent not in (Extent.EVENTS, Extent.SESSION):
         return rows
     names = ["window_start", *(key.name for key in last.select.keys)]
     by: Any = [(name, "ascending") for name in names]
