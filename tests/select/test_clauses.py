@@ -81,6 +81,21 @@ def test_the_values_of_windows_are_bounded() -> None:
         run("SELECT COUNT(DISTINCT x) FROM s", table)
 
 
+def test_the_values_of_overlapping_windows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select_bags, "VALUES_MAX", 10)
+    assert run("SELECT MEDIAN(x) FROM s WINDOW 4 us SLIDE 2 us", FEW)
+    with pytest.raises(cepheid.DataError, match=r"E511.*more than the maximum"):
+        run("SELECT MEDIAN(x) FROM s WINDOW 9 us SLIDE 1 us", FEW)
+
+
+def test_sessions_of_a_workload_come_by_their_beginning() -> None:
+    times = [0, 1, 2, 3, 10, 11, 30]
+    table = pa.table({"ts": times, "k": ["a", "b", "a", "a", "b", "a", "b"]})
+    text = "SELECT k, COUNT(*) AS n FROM s GROUP BY k WINDOW SESSION 9 us"
+    found = cepheid.workload({"q": text}).run(table).drop_columns(["query"])
+    assert found.to_pylist() == run(text, table)
+
+
 @pytest.mark.parametrize("item", ["PERCENTILE(x, 2)", "PERCENTILE(x, x)", "PERCENTILE(x, TRUE)"])
 def test_a_percentile_has_a_constant_fraction(item: str) -> None:
     with pytest.raises(cepheid.BindError, match="E331"):

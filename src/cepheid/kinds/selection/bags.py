@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.arrow import arrow_of
 from cepheid.expressions.vectors import Vector
@@ -22,6 +23,8 @@ from cepheid.plans.selection import SelectFunction
 
 BLOCK_VALUES = 1 << 22
 """Values of windows that are looked at together."""
+VALUES_MAX = 1 << 30
+"""Maximum number of values of all windows of one result; overlapping ones count them again."""
 VALUE_BYTES = 16
 """The approximate size of a value in a bag: itself, and its count."""
 
@@ -142,6 +145,7 @@ def bags_of_array(array: pa.Array[Any]) -> Bags:
 
 def bag_column(bags: Bags, function: SelectFunction, fraction: float | None) -> pa.Array[Any]:
     """Compute an aggregate of every bag."""
+    _check_count(float(bags.known.sum(dtype=np.float64)))
     blocks = [np.zeros(0, np.float64)]
     known = [np.zeros(0, np.bool_)]
     for rows in _blocks(bags):
@@ -159,6 +163,16 @@ def bag_column(bags: Bags, function: SelectFunction, fraction: float | None) -> 
         return counted
     found: pa.Array[Any] = arrow_of(Vector(values, np.concatenate(known), ValueKind.DOUBLE))
     return found
+
+
+def _check_count(count: float) -> None:
+    """Refuse more values than can be looked at in a minute or so."""
+    if count > VALUES_MAX:
+        message = (
+            f"overlapping windows hold about {count:.3g} values for `COUNT(DISTINCT)` or "
+            f"`PERCENTILE`, more than the maximum of {VALUES_MAX:,}"
+        )
+        raise DataError([Diagnostic("E511", message, helps=("use a longer slide",))])
 
 
 def _blocks(bags: Bags) -> Iterator[Codes]:
