@@ -23,6 +23,7 @@ from cepheid.interfaces.cli_input import (
     check_engine,
     compile_text,
     find_rules,
+    given_changes,
     given_text,
     is_sql,
     name_of,
@@ -33,9 +34,11 @@ from cepheid.interfaces.cli_input import (
 )
 from cepheid.interfaces.cli_machine import doctor, warm
 from cepheid.interfaces.cli_options import (
+    ChangesOption,
     EngineOption,
     FileArgument,
     FormatOption,
+    IdOption,
     InputFormatOption,
     InputsOption,
     MasterOption,
@@ -142,6 +145,8 @@ def run(
     chart: Annotated[
         Path | None, Option(help="Also draw the result: a file .png, .svg or .html.")
     ] = None,
+    changes: ChangesOption = None,
+    id_: IdOption = None,
     engine: EngineOption = "local",
     master: MasterOption = None,
     time: TimeOption = "ts",
@@ -162,9 +167,10 @@ def run(
         from cepheid.interfaces.chart_file import check_chart
 
         check_chart(chart)
-    asked = Asked(engine, master, kind, output, time, type_, time_unit, time_format, chart)
+    about = (time, type_, time_unit, time_format, chart, given_changes(changes, id_))
+    asked = Asked(engine, master, kind, output, *about)
     if rules is not None:
-        refuse_options("--rules takes the place of a query", query=text)
+        refuse_options("--rules takes the place of a query", query=text, changes=changes)
         found = find_rules(rules, file)
         with standard_input(inputs, input_format, is_query=False) as given:
             run_rules_over(found, given, asked)

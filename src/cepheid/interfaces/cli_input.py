@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, visible
@@ -61,6 +62,16 @@ def read_text(file: str) -> tuple[str, str]:
         message = f"`{name}` is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}"
         helps = ("save the file with the encoding UTF-8",)
         raise DataError([Diagnostic("E502", message, helps=helps)]) from None
+
+
+def given_changes(changes: str | None, columns: list[str] | None) -> dict[str, Any] | None:
+    """Return the columns of a changelog, if the input is one."""
+    if changes is None:
+        if columns:
+            message = "--id has no effect here: it tells the events of a changelog apart"
+            raise WrongUseError(message)
+        return None
+    return {"op": changes, "id": tuple(columns or ())}
 
 
 def compile_text(

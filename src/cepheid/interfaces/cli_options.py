@@ -53,6 +53,14 @@ InputFormatOption = Annotated[
         "first bytes tell without it."
     ),
 ]
+ChangesOption = Annotated[
+    str | None,
+    Option(help="The events are a changelog: the column of the operation (insert, update, …)."),
+]
+IdOption = Annotated[
+    list[str] | None,
+    Option("--id", help="With --changes: a column that tells events apart; may be repeated."),
+]
 QueryArgument = Annotated[str | None, Argument(help="A query file, or - for standard input.")]
 MasterOption = Annotated[
     str | None, Option(help="The Spark cluster, for --engine spark: local[*], spark://…")

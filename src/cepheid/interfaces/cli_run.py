@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid.errors import CepheidError, visible
 from cepheid.interfaces.cli_input import WrongUseError, compile_text, is_sql
@@ -31,6 +31,7 @@ class Asked(NamedTuple):
     time_unit: str
     time_format: str | None
     chart: Path | None = None
+    changes: dict[str, Any] | None = None
 
     @property
     def shown(self) -> ShownTimes:
@@ -95,7 +96,9 @@ def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
     streams = command.named_inputs(compiled, inputs)
     events = _single(inputs) if isinstance(streams, str) else inputs[0]
     on_spark = asked.engine == "spark"
-    if compiled.plan.lists_matches and on_spark:
+    if asked.changes is not None:
+        _write(_over_changes(compiled, events, asked), asked)
+    elif compiled.plan.lists_matches and on_spark:
         drawing = _drawing(asked)
         where = (asked.kind, asked.output)
         command.write_matches_with_spark(compiled, events, asked.master, *where, drawing)
@@ -108,6 +111,14 @@ def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
         _write(command.run_with_spark(compiled, streams, asked.master), asked)
     else:
         _write(command.run_query(compiled, streams), asked)
+
+
+def _over_changes(compiled: CompiledQuery, changelog: str, asked: Asked) -> pa.Table:
+    from cepheid.interfaces import run_command as command
+
+    if asked.engine == "spark":
+        return command.run_with_spark(compiled, changelog, asked.master, asked.changes)
+    return command.run_changes(compiled, changelog, asked.changes)
 
 
 def _tell_odd(compiled: CompiledQuery) -> None:

@@ -11,11 +11,14 @@ from cepheid.interfaces.cli_input import (
     WrongUseError,
     compile_text,
     find_rules,
+    given_changes,
     given_text,
     refuse_options,
 )
 from cepheid.interfaces.cli_options import (
+    ChangesOption,
     FormatOption,
+    IdOption,
     QueryArgument,
     RulesOption,
     TextOption,
@@ -74,6 +77,8 @@ def stream(
     late: Annotated[
         str, Option(help="Events behind the watermark: drop, side (a folder) or correct.")
     ] = "drop",
+    changes: ChangesOption = None,
+    id_: IdOption = None,
     max_ahead: Annotated[
         str, Option(help="How far ahead of the clock the time of an event may be.")
     ] = "1 day",
@@ -194,7 +199,7 @@ def stream(
             lateness=allowed_lateness, message=message, start=start, rows=rows, keep=keep,
             on_loss=on_loss,
             kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
-            buckets=buckets, keys=tuple(keys or ()),
+            buckets=buckets, keys=tuple(keys or ()), changes=given_changes(changes, id_),
         )  # fmt: skip
         if wrong := wrong_use(compiled, options):
             raise WrongUseError(wrong)

@@ -87,6 +87,15 @@ def run_query(compiled: CompiledQuery, streams: str | dict[str, str]) -> pa.Tabl
     return result
 
 
+def run_changes(compiled: CompiledQuery, pattern: str, changes: object) -> pa.Table:
+    """Run a query over the current table of a changelog in files."""
+    with warnings.catch_warnings(record=True) as notices, working("reading"):
+        warnings.simplefilter("always")
+        result: pa.Table = compiled.run(pattern, changes=changes)
+    notify(notices)
+    return result
+
+
 def look_at_files(compiled: CompiledQuery, pattern: str) -> tuple[CompiledQuery, list[str]]:
     """Plan a query for the columns of files, and tell what is odd about their events."""
     files = find_files(pattern)
@@ -125,18 +134,24 @@ def _run_rules_with_spark(rules: Workload, pattern: str, master: str | None) -> 
 
 
 def run_with_spark(
-    compiled: CompiledQuery, pattern: str | dict[str, str], master: str | None
+    compiled: CompiledQuery,
+    pattern: str | dict[str, str],
+    master: str | None,
+    changes: object = None,
 ) -> pa.Table:
     """Run a query over files with Spark, with progress on a terminal."""
     from cepheid.spark import session as spark_session
 
-    with _on_spark(compiled, pattern, master) as frame:
+    with _on_spark(compiled, pattern, master, changes) as frame:
         return spark_session.collect(frame, compiled.plan)
 
 
 @contextmanager
 def _on_spark(
-    compiled: CompiledQuery, pattern: str | dict[str, str], master: str | None
+    compiled: CompiledQuery,
+    pattern: str | dict[str, str],
+    master: str | None,
+    changes: object = None,
 ) -> Iterator[DataFrame]:
     """Run a query over files as a DataFrame, with progress on a terminal."""
     # Spark takes a second to load, and most commands do not need it.
@@ -151,7 +166,7 @@ def _on_spark(
         with spark_session.session(master) as spark:
             tell("running")
             with clear_failures():
-                frame = compiled.run(pattern, spark=spark)
+                frame = compiled.run(pattern, spark=spark, changes=changes)
             with spark_session.watch(spark, tell):
                 yield frame
     notify(notices)

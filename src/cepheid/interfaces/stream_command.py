@@ -62,6 +62,8 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         return f"--buckets is a number from 1 to {BUCKETS_MAX}, not {options.buckets}"
     if options.keys and compiled is not None:
         return "--keys has no effect here: a query alone knows its keys"
+    if wrong := _wrong_changes(compiled, options):
+        return wrong
     if options.once and options.every is not None:
         return "--every has no effect here: --once runs until the source is empty"
     if options.once and options.idle is not None:
@@ -73,6 +75,21 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         message = "rows of `EMIT EARLY` change until their window closes, but files and tables "
         return message + "cannot be updated: use --sink -, Kafka or a webhook"
     return ""
+
+
+def _wrong_changes(compiled: CompiledQuery | None, options: Options) -> str:
+    """Describe what cannot be combined with a changelog."""
+    if options.changes is None:
+        return ""
+    if compiled is None:
+        return "--changes is for a single query: rules read events"
+    given = {
+        "late": options.late != "drop",
+        "idle": options.idle is not None,
+        "backfill": options.backfill is not None,
+    }
+    found = [name for name, is_given in given.items() if is_given]
+    return f"--{found[0]} has no effect here: rows follow changes at once" if found else ""
 
 
 def stream_query(compiled: CompiledQuery, options: Options) -> None:
@@ -135,7 +152,7 @@ def output_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
     """Build the output of a live query that starts, or goes on, in a session."""
     with begun(spark, options, compiled.plan.tick_ns) as note:
         store = None if note.backfill is None else EventStore(note.backfill)
-        past = runtimes.Past(store, note.since)
+        past = runtimes.Past(store, note.since, options.changes)
         events = runtimes.with_past(compiled, sources_of(spark, options), past)
         output: LiveOutput = runtimes.stream(compiled, events, options.live)
     return output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -58,12 +59,13 @@ class Options(msgspec.Struct, frozen=True):
     lateness: str | None = None
     buckets: int | None = None
     keys: tuple[str, ...] = ()
+    changes: dict[str, Any] | None = None
 
     @property
     def live(self) -> LiveOptions:
         """Return the options of the query itself, whose parts leave together."""
         given = (self.watermark, self.late, self.bad, self.max_ahead, self.idle, self.lateness)
-        return LiveOptions(*given, tagged=True)
+        return LiveOptions(*given, self.changes, tagged=True)
 
     @property
     def sources(self) -> list[str]:
