@@ -56,6 +56,10 @@ MORE = {
     "blame": "RETURN BLAME() PATTERN SEQ(A+, B) WITHIN 8 us SLIDE 8 us",
     "one row": "SELECT COUNT(*) AS n, SUM(x) AS s FROM Events",
     "select counted": "SELECT key, COUNT(*) AS n FROM Events GROUP BY key WINDOW 3 EVENTS",
+    "sessions": "SELECT key, COUNT(*) AS n FROM Events GROUP BY key WINDOW SESSION 4 us",
+    "select having": "SELECT key, SUM(x) / COUNT(*) AS mean FROM Events GROUP BY key "
+    "HAVING COUNT(*) > 1 WINDOW 10 us SLIDE 5 us",
+    "select distinct": "SELECT COUNT(DISTINCT key) AS n, MEDIAN(x) AS m FROM Events WINDOW 10 us",
     "sweep": "RETURN COUNT(*) PATTERN A+ WHERE A.x > SWEEP(0, 1) WITHIN 8 us SLIDE 8 us",
     "pipeline": "CREATE STREAM N AS SELECT key, COUNT(*) AS n FROM Events GROUP BY key "
     "WINDOW 5 us; RETURN key, COUNT(*) PATTERN N n+ WHERE [key] AND n.n > 1 GROUP-BY key "
@@ -297,6 +301,7 @@ def test_bad_odd_and_late_changes_are_counted() -> None:
         "RETURN COUNT(*) PATTERN A WITHIN 5 us SLIDE 5 us EMIT EARLY",
         "RETURN COUNT(*) AS op PATTERN A WITHIN 5 us SLIDE 5 us",
         "SELECT x AS row_id FROM Events",
+        "SELECT x FROM Events ORDER BY x LIMIT 2",
     ],
 )
 def test_rows_that_cannot_follow_changes_are_refused(text: str) -> None:

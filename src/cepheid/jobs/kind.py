@@ -198,6 +198,10 @@ class Kind(ABC):
         del plan
         return None
 
+    def limits_rows(self, plan: Any) -> bool:
+        """Check whether a query returns only some of its rows, by LIMIT."""
+        return plan.limit is not None
+
     def why_not_repaired(self, plan: Any) -> str:
         """Explain why rows are computed anew after changes; empty if ``repairs`` repairs them."""
         return f"{plan.what} has nothing that a change could repair"

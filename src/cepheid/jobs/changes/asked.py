@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Never
 
 from cepheid.errors import DataError, Diagnostic, UnsupportedError, suggest_names
+from cepheid.jobs.kind import kind_of
 from cepheid.options import names_in, refuse, texts
 from cepheid.plans.plan import Plan
 
@@ -93,7 +94,7 @@ def check_changelog(plan: Plan, names: Iterable[str]) -> None:
     UnsupportedError
         E433.
     """
-    if plan.limit is not None:
+    if kind_of(plan).limits_rows(plan):
         _refuse(plan, "a row of `LIMIT` is any of the rows, and none can take its place", "LIMIT")
     if plan.emits_early:
         _refuse(plan, "rows of open windows are told anyway", "EMIT EARLY")

@@ -141,6 +141,10 @@ class SelectKind(Kind):
             return 0
         return plan.select.window.within if plan.select.window.extent is Extent.TIME else None
 
+    def limits_rows(self, plan: SelectPlan) -> bool:
+        """Check whether a query has LIMIT, which is over the whole answer (§10.10)."""
+        return plan.select.limit is not None
+
     def row_key(self, plan: SelectPlan) -> tuple[str, ...] | None:
         """List the columns that rows are known by: those of GROUP BY and of the window."""
         if plan.select.kind is not Operator.AGGREGATE:
