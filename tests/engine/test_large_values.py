@@ -115,3 +115,10 @@ def test_what_is_no_number_spoils_its_own_sum_only(form: str, window: str, odd: 
     assert row["mean"] == expected
     # A number below zero has no logarithm.
     assert row["sum"] == (None if odd < 0 else expected)
+
+
+@pytest.mark.parametrize("function", ["MIN", "MAX"])
+def test_logarithms_of_whole_numbers_beyond_doubles(function: str) -> None:
+    events = pa.table({"ts": [1, 2], "type": ["A", "A"], "x": [2**63 - 2, 2**63 - 2]})
+    found = query(f"RETURN LOG2({function}(A.x)) AS bits PATTERN A+").run(events)
+    assert found.to_pylist() == [{"bits": 63.0}]

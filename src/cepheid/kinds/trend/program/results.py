@@ -296,7 +296,7 @@ def _log2(job: Job, column: AggregateColumn, numbers: NDArray[Any], values: Any)
     """Compute the logarithm of an aggregate; of counts and sums before they can overflow (§5.4)."""
     what = {"COUNT": "bindings", "SUM": "sum"}.get(column.function.value)
     if what is None or column.distinct:
-        plain = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        plain = values.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
         with np.errstate(divide="ignore", invalid="ignore"):
             return pa.array(np.log2(plain), mask=plain <= 0)
     part = Part(what, column.variable, column.attribute) if column.variable else Part("count")
