@@ -56,6 +56,15 @@ QUERIES = {
     "SELECT, no window": "SELECT k, COUNT(*) AS n FROM s GROUP BY k",
     "SELECT, join by time": "SELECT a.x, b.k FROM s a JOIN s b ON a.x = b.x WINDOW 9 s",
     "SELECT, join of events": "SELECT a.x, b.k FROM s a JOIN s b ON a.x = b.x WINDOW 5 EVENTS",
+    "SELECT, a window for each stream": "SELECT a.x, b.k FROM s a WITHIN 3 s JOIN s b WITHIN 9 s "
+    "ON a.x = b.x",
+    "SELECT, sessions": "SELECT k, SUM(x) / COUNT(*) AS n FROM s GROUP BY k HAVING n > 0 "
+    "WINDOW SESSION 2 s",
+    "SELECT, distinct values": "SELECT k, COUNT(DISTINCT x), MEDIAN(x) FROM s GROUP BY k "
+    "WINDOW 6 s SLIDE 2 s",
+    "SELECT, order": "SELECT k, CAST(x AS STRING) AS t FROM s ORDER BY x DESC, k LIMIT 5",
+    "SELECT, aggregates of pairs": "SELECT a.k, COUNT(*) AS n FROM s a WITHIN 3 s JOIN s b "
+    "WITHIN 9 s ON a.x < b.x GROUP BY a.k WINDOW 6 s",
     "MATCH_RECOGNIZE": CLAUSE.format("{1,3}", ""),
     "MATCH_RECOGNIZE, unbounded": CLAUSE.format("+", ""),
     "MATCH_RECOGNIZE, WITHIN": CLAUSE.format("+", "WITHIN INTERVAL '5' SECOND"),
