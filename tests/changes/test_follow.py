@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.amount import share
 from tests.changes.changelogs import BY_ID, SCHEMA, Change, changelogs, cut, events_of, plain
 from tests.changes.changelogs import table_of as changes_of
 from tests.changes.test_changelog import QUERIES
@@ -84,6 +85,7 @@ def quiet_rows(query: CompiledQuery, events: pa.Table) -> list[dict[str, Any]]:
     return rows
 
 
+@share(2)
 @pytest.mark.parametrize("name", sorted(MORE))
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(changes=changelogs(by_id=True, most=24), sizes=SIZES)
@@ -104,6 +106,7 @@ def test_every_batch_equals_a_run_over_the_current_table(
     assert (live.bad, live.late) == (0, 0)
 
 
+@share(4)
 @pytest.mark.parametrize("name", sorted({*MORE} - {"sweep", "blame"}))
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(changes=changelogs(by_id=True, most=24, times=200), sizes=SIZES)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.amount import share
 from tests.changes.changelogs import BY_ID, OPS, OPS_BY_ID, Change, events_of, plain, table_of
 from tests.changes.test_changelog import QUERIES
 from tests.runtime.test_stream import drain, read_stream, write_files
@@ -42,6 +43,7 @@ def random_changes(seed: int, count: int, ops: tuple[str, ...]) -> list[Change]:
     ]
 
 
+@share(2)
 @pytest.mark.parametrize("name", ["aggregates", "matches", "select", "situations"])
 @pytest.mark.parametrize("changes", [BY_ID, "op"])
 def test_a_dataframe_is_a_changelog(spark: SparkSession, name: str, changes: Any) -> None:
@@ -80,6 +82,7 @@ LIVE = {
 }
 
 
+@share(2)
 @pytest.mark.parametrize("text", LIVE)
 @pytest.mark.filterwarnings("ignore:one task follows all changes")
 def test_a_stream_follows_changes_through_a_restart(
