@@ -121,7 +121,9 @@ def events_of(shape: Shape, count: int) -> pa.Table:
     return pa.table(
         {
             "ts": pa.array(seconds * 1_000_000, pa.timestamp("us")),
-            "type": pa.DictionaryArray.from_arrays(kinds, list(shape.types)).cast(pa.string()),
+            "type": pa.DictionaryArray.from_arrays(kinds, pa.array(list(shape.types))).cast(
+                pa.string()
+            ),
             "k": pa.array(random.integers(0, shape.keys, count)),
             "x": pa.array(random.integers(0, 1_000, count).astype(np.float64)),
         }

@@ -25,6 +25,7 @@ RUN = ("run", "query.cq", "--input", "events.parquet")
 WHY = ("why", "query.cq", "--input", "events.parquet")
 STREAM = ("stream", "query.cq", "--source", "events", "--sink", "rows", "--checkpoint", "state")
 RATE = ("stream", "query.cq", "--source", "rate:1", "--sink", "rows", "--checkpoint", "state")
+DISCOVER = ("discover", "events.parquet", "--key", "k")
 BACKTEST = ("backtest", "rules", "--input", "events.parquet")
 STORED = ("store", "query", "store", "query.cq")
 
@@ -126,6 +127,23 @@ REFUSED: list[tuple[str, ...]] = [
     (*STORED, "--explain", "--method", "replay"),
     (*STORED, "--explain", "--output", "o.csv"),
     (*STORED, "--explain", "--format", "csv"),
+    ("discover", "events.parquet", "--key", ""),
+    (*DISCOVER, "--store", "store"),
+    ("discover", "--store", "store", "--key", "k", "--time", "at"),
+    ("discover", "--store", "store", "--key", "k", "--time-unit", "s"),
+    ("discover", "--store", "store", "--key", "k", "--time-format", "%Y"),
+    (*DISCOVER, "--time-unit", "weeks"),
+    (*DISCOVER, "--rules", "rules"),
+    (*DISCOVER, "--input-format", "csv"),
+    (*DISCOVER, "--format", "nonsense"),
+    (*DISCOVER, "--output", "o.xyz"),
+    (*DISCOVER, "--support", "much"),
+    (*DISCOVER, "--support", "2"),
+    (*DISCOVER, "--confidence", "0"),
+    (*DISCOVER, "--max-length", "1"),
+    (*DISCOVER, "--max-types", "0"),
+    (*DISCOVER, "--max-candidates", "all"),
+    (*DISCOVER, "--top", "-1"),
     ("backtest", "rules"),
     ("backtest", "nonsense", "--store", "store"),
     (*BACKTEST, "--store", "store"),
@@ -163,6 +181,7 @@ ANYTHING = {
     ("append", "time"), ("append", "time-format"), ("open", "time"), ("open", "index-at"),
     ("stream", "checkpoint"), ("stream", "master"), ("stream", "packages"), ("why", "time"),
     ("why", "type"), ("demo", "page"), ("backtest", "measure"), ("backtest", "type"),
+    ("discover", "label"), ("discover", "type"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""
 
