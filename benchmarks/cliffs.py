@@ -81,6 +81,7 @@ SHAPES = {
         f"{COUNT}A a+ WHERE a.x > NEXT(a).x AND a.k < NEXT(a).k", keys=1_000
     ),
     "a difference of doubles": Shape(f"{COUNT}A a+ WHERE ABS(a.x - NEXT(a).x) < 3"),
+    "a product of doubles": Shape(f"{COUNT}A a+ WHERE a.x * NEXT(a).x > 5000"),
     "a million panes": Shape(f"{COUNT}SEQ(A+, B) WITHIN 100000 seconds SLIDE 1 second"),
     "falling, 1,000 windows at once": Shape(
         f"{COUNT}{FALLS} WITHIN 1000 seconds SLIDE 1 second"

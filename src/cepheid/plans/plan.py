@@ -93,11 +93,12 @@ class LocalPredicate(msgspec.Struct, frozen=True):
     variable: str | None
 
 
-class EdgePredicate(msgspec.Struct, frozen=True):
+class EdgePredicate(msgspec.Struct, frozen=True, omit_defaults=True):
     """A condition on ``next_variable`` wherever it directly follows ``prev_variable`` (§4.4).
 
     In the expression, attributes of the earlier event have the anchor EACH and those of the later
-    one the anchor NEXT, however the user wrote it.
+    one the anchor NEXT, however the user wrote it. If it is ``monotone``, the finite doubles of the
+    earlier event that it accepts are a range (``patterns/monotone.py``).
     """
 
     expression: tree.Expression
@@ -105,6 +106,12 @@ class EdgePredicate(msgspec.Struct, frozen=True):
     next_variable: str
     separation: Separation | None
     reason: str
+    monotone: bool = False
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether the earlier events that it accepts can be found by ranks."""
+        return self.separation is not None or self.monotone
 
 
 class PlacedEvent(msgspec.Struct, frozen=True):

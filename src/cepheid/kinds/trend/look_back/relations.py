@@ -10,14 +10,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
+from cepheid.events.decimals import Decimals
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.evaluate import evaluate_vector, true_mask
-from cepheid.expressions.vectors import Vector
+from cepheid.expressions.vectors import Vector, both_valid
 from cepheid.kernels.ranks import OPERATORS, place_segments, rank_segments
 from cepheid.kinds.trend.look_back.common_order import in_one_order
 from cepheid.kinds.trend.look_back.graph import Pair
-from cepheid.kinds.trend.look_back.operands import common_keys
+from cepheid.kinds.trend.look_back.monotone_bounds import bounds_of
+from cepheid.kinds.trend.look_back.operands import EXACT_DOUBLE, common_keys
 from cepheid.language import tree
+from cepheid.patterns.monotone import monotone_forms
 from cepheid.patterns.segments import take
 from cepheid.plans.plan import EdgePredicate
 
@@ -88,7 +91,9 @@ def _relation(
     for predicate in predicates:
         separation = predicate.separation
         if separation is None:
-            rest.append(predicate.expression)
+            ranges = _ranges(predicate, vector) if predicate.monotone else None
+            comparisons += ranges or ()
+            rest += [predicate.expression] if ranges is None else []
             continue
         left, right = vector(separation.prev), vector(separation.next)
         keys = keys_of(left, right)
@@ -102,6 +107,37 @@ def _relation(
             Comparison(separation.operator, separation.prev, keys[0], valid[0], keys[1], valid[1])
         )
     return Relation(prev, later, in_one_order(comparisons), tuple(rest))
+
+
+def _ranges(predicate: EdgePredicate, vector: Any) -> list[Comparison] | None:
+    """Search the bounds of a condition on a sum or difference; None if values are not doubles."""
+    found = []
+    for form in monotone_forms(predicate.expression):
+        sides = [vector(one) for one in (form.prev, form.next, form.bound)]
+        doubles = [known for known in map(_finite, sides) if known is not None]
+        # Whole numbers are added up as such, and not rounded.
+        is_whole = all(side.kind is ValueKind.INTEGER for side in sides[:2])
+        if is_whole or len(doubles) < len(sides):
+            return None
+        operator, prev_keys, next_keys = bounds_of(form, *doubles)
+        next_valid = both_valid(sides[1].valid, sides[2].valid)
+        found.append(
+            Comparison(operator, form.prev, prev_keys, sides[0].valid, next_keys, next_valid)
+        )
+    return found
+
+
+def _finite(side: Vector) -> NDArray[np.float64] | None:
+    """Return a column as finite doubles, NULL as 0; None if it has others, or other values."""
+    if side.kind not in (ValueKind.DOUBLE, ValueKind.INTEGER) or isinstance(side.data, Decimals):
+        return None
+    numbers = side.numbers
+    if numbers.dtype != np.float64:
+        if len(numbers) and max(-int(numbers.min()), int(numbers.max())) > EXACT_DOUBLE:
+            return None
+        numbers = numbers.astype(np.float64)
+    known = numbers if side.valid is None else np.where(side.valid, numbers, 0.0)
+    return known if np.isfinite(known).all() else None
 
 
 def _lookup(columns: Columns) -> Any:

@@ -105,7 +105,7 @@ def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
         return (*found, Evaluator.ENUMERATE)
     if plan.semantics is tree.Semantics.CONTIGUOUS:
         found.append(Evaluator.PREVIOUS)
-    elif all(edge.separation is not None for edge in plan.edges):
+    elif all(edge.has_ranges for edge in plan.edges):
         found.append(Evaluator.INDEXED)
     return (*found, Evaluator.PAIRWISE)
 
@@ -181,16 +181,15 @@ def _decide(
             return why, mode, Evaluator.LINEAR, Granularity.PATTERN
         why = "without edge predicates all events of a state can be extended: one aggregate a state"
         return why, None, Evaluator.LINEAR, Granularity.TYPE
-    whole = next((e for e in edges if e.separation is None), None)
+    whole = next((e for e in edges if not e.has_ranges), None)
     if whole is not None:
         span = whole.expression.span
         why = f"`{_short(whole)}` at {place_of(text, span)} does not separate: {whole.reason}"
         return why, span, Evaluator.PAIRWISE, Granularity.EVENT
     span = edges[0].expression.span
+    does = "separates" if edges[0].separation is not None else "accepts ranges"
     kept = " and ".join(f"`{v}`" for v in dict.fromkeys(e.prev_variable for e in edges))
-    why = (
-        f"`{_short(edges[0])}` at {place_of(text, span)} separates, so an index keeps {kept} events"
-    )
+    why = f"`{_short(edges[0])}` at {place_of(text, span)} {does}, so an index keeps {kept} events"
     return why, span, Evaluator.INDEXED, Granularity.MIXED
 
 
@@ -221,7 +220,7 @@ def _index_time(edges: tuple[EdgePredicate, ...]) -> str:
     pairs = Counter(
         (edge.prev_variable, edge.next_variable)
         for edge in edges
-        if edge.separation is not None and edge.separation.operator != "="
+        if edge.separation is None or edge.separation.operator != "="
     )
     return "O(log n)" if max(pairs.values(), default=0) <= 1 else "O(log n + candidates)"
 

@@ -14,6 +14,7 @@ from cepheid.kinds.trend.planning.separate import separate_predicate
 from cepheid.language import tree
 from cepheid.language.findings import Findings
 from cepheid.patterns.conjuncts import conjuncts_of
+from cepheid.patterns.monotone import monotone_forms
 from cepheid.plans.plan import EdgePredicate, GlobalPredicate, LocalPredicate
 
 _SPANNING = frozenset({tree.Anchor.FIRST, tree.Anchor.LAST})
@@ -112,7 +113,10 @@ def _classify_edge(
     _warn_if_partial(conjunct, pair, adjacency, findings)
     expression = _anchor_at(conjunct, pair, backwards=neighbours == [tree.Anchor.PREV])
     separation, reason = separate_predicate(expression, typing)
-    return EdgePredicate(expression, *pair, separation, reason)
+    is_monotone = separation is None and bool(monotone_forms(expression))
+    if is_monotone:
+        reason += "; but of finite doubles it accepts a range"
+    return EdgePredicate(expression, *pair, separation, reason, is_monotone)
 
 
 def _implicit_pair(
