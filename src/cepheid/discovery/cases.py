@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_times
-from cepheid.errors import DataError, Diagnostic
+from cepheid.errors import DataError, Diagnostic, suggest_names
 
 OTHER = -1
 """The number of a type that is not looked at, and of an event without a type."""
@@ -95,6 +95,14 @@ class Names(NamedTuple):
         """All columns that are read."""
         label = () if self.label is None else (self.label,)
         return list(dict.fromkeys((self.key, self.time, self.type, *label, *self.tiebreak)))
+
+
+def check_columns(present: Sequence[str], names: Names) -> None:
+    """Refuse a log that lacks a column (E505); dotted names reach into structures."""
+    for name in names.all:
+        if name not in present and name.partition(".")[0] not in present:
+            helps = (suggest_names(name, present, owner="the input"),)
+            raise DataError([Diagnostic("E505", f"the input has no column `{name}`", helps=helps)])
 
 
 def read_cases(

@@ -9,7 +9,7 @@ from typing import Any
 
 from cepheid import options
 from cepheid.discovery import choice
-from cepheid.discovery.cases import Names, read_cases
+from cepheid.discovery.cases import Names, check_columns, read_cases
 from cepheid.discovery.counting import Counter, LocalCounter, Seen
 from cepheid.discovery.found import Discovery, Search
 from cepheid.discovery.growth import Growth
@@ -123,6 +123,7 @@ def _local_counter(
     source: EventSource, names: Names, unit: Source, max_types: int
 ) -> Iterator[tuple[Counter, tuple[int, ...]]]:
     """Read all events into this process."""
+    check_columns(source.schema.names, names)
     table = source.whole(names.all)
     log = read_cases(table, names, max_types)
     groups = Groups(log.cases.size, int(log.cases.labels.sum()))

@@ -12,13 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
-from cepheid.discovery.cases import Cases, Names, read_cases
+from cepheid.discovery.cases import Cases, Names, check_columns, read_cases
 from cepheid.discovery.counting import Counter, Pairs, Prefixes, Seen, facts_of
 from cepheid.discovery.declare import Facts
 from cepheid.discovery.ladder import ladder
 from cepheid.discovery.ranking import Groups
 from cepheid.discovery.sequences import Counts, count_longer, count_waits, places_of
-from cepheid.errors import DataError, Diagnostic, suggest_names
+from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import read_schema
 from cepheid.jobs.ticks import tick_of
 from cepheid.patterns.scope import Source
@@ -66,10 +66,7 @@ def _own(names: Names) -> Names:
 
 
 def _projected(events: DataFrame, names: Names) -> DataFrame:
-    for name in names.all:
-        if name not in events.columns:
-            helps = (suggest_names(name, events.columns, owner="the input"),)
-            raise DataError([Diagnostic("E505", f"the input has no column `{name}`", helps=helps)])
+    check_columns(events.columns, names)
     kind = dict(events.dtypes).get(names.label or "", "boolean")
     if kind != "boolean":
         message = f"the label `{names.label}` is of type {kind}, not true or false"

@@ -117,15 +117,12 @@ def _whole(text: str, option: str) -> int:
 
 def _summary(found: Discovery) -> pa.Table:
     """Return the columns that people look at first."""
-    wanted = ("rule", "cases", "holds", "confidence", "reported", "labelled", "lift", "chance")
-    table = found.table.select([name for name in wanted if name in found.table.column_names])
-    for name in ("confidence", "lift"):
-        if name in table.column_names:
-            from pyarrow import compute
+    from pyarrow import compute
 
-            rounded = compute.round(table[name], ndigits=3)
-            table = table.set_column(table.column_names.index(name), name, rounded)
-    return table
+    if found.search.names.label is None:
+        return found.table.select(["rule", "cases", "holds", "reported"])
+    table = found.table.select(["rule", "reported", "labelled", "lift"])
+    return table.set_column(3, "lift", compute.round(table["lift"], ndigits=1))
 
 
 def _write_rules(found: Discovery, folder: Path) -> None:
