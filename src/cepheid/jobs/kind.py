@@ -15,6 +15,7 @@ from cepheid.jobs.explain_parts import Section, describe_columns
 from cepheid.jobs.explain_spark import describe_strategies
 from cepheid.jobs.misfits import misfit
 from cepheid.jobs.picture import Graph
+from cepheid.jobs.whole_times import with_whole_durations
 from cepheid.language import tree
 from cepheid.options import unused
 from cepheid.plans.meaning import Meaning, differing, whole_meaning
@@ -292,7 +293,7 @@ def compile_query(query: tree.Query, text: str, source: Any) -> Plan:
         If the query is right but asks for something that does not exist yet.
     """
     kind = next(kind for kind in _KINDS.values() if kind.reads is type(query))
-    return kind.compile(query, text, source)
+    return kind.compile(with_whole_durations(query, source), text, source)
 
 
 def kind_of(plan: Plan) -> Kind:
