@@ -81,6 +81,7 @@ QUERIES = {
     "WHERE [k] AND A.x + SWEEP more (0, 3) < B.x HAVING n > SWEEP few (1, 2) WITHIN 8 s SLIDE 8 s",
     "workload of trends": "",
     "workload with a SELECT": "",
+    "workload with a row pattern": "",
 }
 WORKLOADS = {
     "workload of trends": {
@@ -90,6 +91,10 @@ WORKLOADS = {
     "workload with a SELECT": {
         "one": QUERIES["aggregates of trends"],
         "two": QUERIES["SELECT, windows of time"],
+    },
+    "workload with a row pattern": {
+        "one": QUERIES["aggregates of trends"],
+        "two": QUERIES["MATCH_RECOGNIZE, WITHIN"],
     },
 }
 

@@ -129,7 +129,9 @@ def test_sql_that_cannot_run_says_why(tmp_path: Path) -> None:
         done = run("run", *words)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
-    assert "which `cepheid run` runs" in run("explain", "-q", CLAUSE).stderr
+    assert "plan  a row pattern" in run("explain", "-q", CLAUSE).stdout
+    named = f"WITH t AS ({CLAUSE}) SELECT * FROM t"
+    assert "which `cepheid run` runs" in run("explain", "-q", named).stderr
 
 
 def test_tables_fit_eighty_columns(tmp_path: Path) -> None:

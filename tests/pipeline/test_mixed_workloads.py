@@ -28,9 +28,27 @@ pytestmark = pytest.mark.filterwarnings("ignore:no event has the type")
 
 
 @st.composite
+def row_patterns(draw: st.DrawFn, number: int) -> str:
+    """Draw a row pattern that can be live; its columns have a number."""
+    pattern = draw(st.sampled_from(["A B", "A{1,3} B?", "A+? B", "(A | B) C*", "A{2}"]))
+    key = draw(st.sampled_from(["", "PARTITION BY k "]))
+    rows = draw(st.sampled_from(["ONE ROW", "ALL ROWS"]))
+    skip = draw(st.sampled_from(["PAST LAST ROW", "TO NEXT ROW"]))
+    define = {"A": "x < 3", "B": draw(st.sampled_from(["x >= PREV(x)", "z > A.z"])), "C": "x > 1"}
+    measures = f"FIRST(x) AS low{number}, COUNT(*) AS n{number}, LAST(ts) AS at{number}"
+    text = f"MATCH_RECOGNIZE ({key}ORDER BY ts MEASURES {measures} {rows} PER MATCH "
+    text += f"AFTER MATCH SKIP {skip} PATTERN ({pattern}) WITHIN {4 * SECOND} DEFINE "
+    text += ", ".join(f"{name} AS {told}" for name, told in define.items() if name in pattern)
+    where = draw(st.sampled_from(["", f" AS m WHERE n{number} > 1"]))
+    return f"SELECT low{number}, n{number}, at{number} FROM events {text}){where}"
+
+
+@st.composite
 def workloads(draw: st.DrawFn, *, counted: bool = True) -> Rules:
-    """Draw two to five queries of any kinds, some of them pipelines."""
+    """Draw two to five queries of any kinds, some of them pipelines or row patterns."""
     found: Rules = {}
+    if draw(st.booleans()):
+        found["rows"] = draw(row_patterns(99))
     for number in range(draw(st.integers(2, 5))):
         stages = Stages(draw)
         text = stages.add("S", 10 * number)
@@ -100,6 +118,15 @@ def test_explain_names_them() -> None:
     assert told.startswith("workload  2 queries")
     assert "beside" in told
     assert "a SELECT: a" in told
+
+
+def test_row_patterns_give_the_rows_of_sql() -> None:
+    events = pa.table({"ts": [1, 2, 3, 4], "type": ["A", "B", "A", "B"], "x": [1, 5, 2, 7]})
+    text = "SELECT * FROM s MATCH_RECOGNIZE (ORDER BY ts MEASURES B.x AS high PATTERN (A B) "
+    text += "DEFINE B AS x > A.x)"
+    work = cepheid.workload({"ab": "RETURN COUNT(*) PATTERN SEQ(A, B)", "row": text})
+    assert work.run(events, separate=True)["row"] == cepheid.sql(text, tables={"s": events})
+    assert "a row pattern: row" in work.explain()
 
 
 def test_a_join_of_two_streams_is_refused() -> None:

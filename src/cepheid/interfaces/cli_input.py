@@ -13,6 +13,7 @@ from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, DataError, Diagnostic, visible
 from cepheid.interfaces.rule_tables import rule_table
 from cepheid.interfaces.rules import Place
+from cepheid.language.lexer import has_row_pattern
 
 ENGINES = ("local", "spark")
 FORMATS = ("table", "csv", "json", "parquet")
@@ -84,7 +85,7 @@ def compile_text(
     form: str | None = None,
 ) -> CompiledQuery:
     """Compile the query of a text; diagnostics show its name."""
-    if is_sql(text):
+    if is_sql(text) and not has_row_pattern(text):
         message = f"{name} has MATCH_RECOGNIZE, which `cepheid run` runs and `cepheid check` reads"
         raise WrongUseError(message)
     try:

@@ -14,7 +14,10 @@ def untimed_limit(rule: Rule) -> DataError | None:
     if rule.rate_limit is None and rule.deduplicate is None:
         return None
     message = f"the rule `{rule.name}` limits its alerts, but its rows have no time"
-    helps = ("add a window: `WITHIN 10 minutes SLIDE 1 minute`",)
+    helps = (
+        "add a window: `WITHIN 10 minutes SLIDE 1 minute`",
+        "or leave `rate_limit` and `deduplicate` out",
+    )
     return DataError([Diagnostic("E535", message, helps=helps)], file=rule.name)
 
 

@@ -48,6 +48,8 @@ def format_text(text: str) -> str:
     WITHIN 5 seconds -- short
     """
     query = parse(text)
+    if isinstance(query, tree.RowPatternQuery):
+        return query.text
     clauses = _clauses(query)
     clause_at = {end: idx for idx, (end, _) in enumerate(clauses)}
     above: list[list[str]] = [[] for _ in range(len(clauses) + 1)]
@@ -85,6 +87,8 @@ def _clauses(query: tree.Query) -> list[tuple[int, str]]:
     """Return the clauses in canonical order, each with the offset at which it ends in the query."""
     if isinstance(query, tree.SweepQuery):
         return _clauses(query.query)
+    if isinstance(query, tree.RowPatternQuery):
+        return [(query.span.end, query.text)]
     if isinstance(query, tree.PipelineQuery):
         return [clause for stage in query.stages for clause in _stage_clauses(stage)]
     if isinstance(query, tree.SituationQuery):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from cepheid.errors import Diagnostic, Span
@@ -200,6 +201,22 @@ def is_select(text: str) -> bool:
     words = (m for m in TOKEN.finditer(text) if m.lastgroup != "SKIP")
     first = next(words, None)
     return first is not None and first.group().upper() == "SELECT"
+
+
+def has_row_pattern(text: str) -> bool:
+    """Check whether a text begins with SELECT and has a MATCH_RECOGNIZE clause.
+
+    Examples
+    --------
+    >>> has_row_pattern("SELECT * FROM s MATCH_RECOGNIZE (PATTERN (A))")
+    True
+    >>> has_row_pattern("SELECT * FROM s WHERE x = 'MATCH_RECOGNIZE ('")
+    False
+    """
+    if "MATCH_RECOGNIZE" not in text.upper() or not is_select(text):
+        return False
+    words = [m.group().upper() for m in TOKEN.finditer(text) if m.lastgroup != "SKIP"]
+    return ("MATCH_RECOGNIZE", "(") in pairwise(words)
 
 
 def first_mistake(text: str) -> Diagnostic | None:

@@ -18,7 +18,13 @@ from cepheid.language.builder import TreeBuilder
 from cepheid.language.expression_builder import INTEGER_MAX, too_large
 from cepheid.language.grammar import fingerprint, read_grammar
 from cepheid.language.lalr import Parser, Tables, UnexpectedTokenError
-from cepheid.language.lexer import MistakeFoundError, is_about_situations, is_select, lex
+from cepheid.language.lexer import (
+    MistakeFoundError,
+    has_row_pattern,
+    is_about_situations,
+    is_select,
+    lex,
+)
 from cepheid.language.statements import Statement, is_pipeline, split_statements
 from cepheid.language.syntax_errors import explain_unexpected
 
@@ -33,7 +39,8 @@ def parse(text: str) -> tree.Query:
     """Return the tree of a query text.
 
     It is a SituationQuery if the text defines situations, a SelectQuery if it begins with SELECT,
-    a PipelineQuery if it begins with CREATE STREAM, a SweepQuery if a constant has many values.
+    a RowPatternQuery if that has MATCH_RECOGNIZE, a PipelineQuery if it begins with CREATE STREAM,
+    a SweepQuery if a constant has many values.
 
     Raises
     ------
@@ -50,6 +57,8 @@ def parse(text: str) -> tree.Query:
         raise QuerySyntaxError(
             [Diagnostic("E106", message, helps=("split it into several queries",))]
         )
+    if has_row_pattern(text):
+        return tree.RowPatternQuery(span=Span(0, len(text)), text=text.strip())
     if not is_pipeline(text):
         return _parse_one(text, text)
     try:

@@ -355,6 +355,17 @@ class PipelineQuery(Query, frozen=True, eq=False):
 
 
 # ---------------------------------------------------------------------------------------
+# Row patterns
+
+
+class RowPatternQuery(Query, frozen=True, eq=False):
+    """``SELECT ... FROM stream MATCH_RECOGNIZE (...)``; its kind reads the text (§11)."""
+
+    pattern: Pattern = NO_PATTERN
+    text: str = ""
+
+
+# ---------------------------------------------------------------------------------------
 # Sweeps
 
 

@@ -422,8 +422,9 @@ class RowPatternPlan(Plan, frozen=True, kw_only=True, tag="row pattern"):
     """The plan of a MATCH_RECOGNIZE clause over a stream.
 
     The clause is sent as text, ``SELECT * FROM table MATCH_RECOGNIZE (...)``, and is bound again
-    to the columns of its table where it runs. ``steps`` and ``states`` bound its search; ``zone``
-    is the time zone of the session.
+    to the columns of its table where it runs; there are none before the columns are known.
+    ``steps`` and ``states`` bound its search; ``zone`` is the time zone of the session, or empty
+    for times in their own zones.
     """
 
     table_columns: tuple[str, ...]
@@ -449,7 +450,7 @@ class StagePlan(msgspec.Struct, frozen=True):
     """
 
     name: str
-    plan: TrendPlan | SituationPlan | FunnelPlan | SelectPlan
+    plan: TrendPlan | SituationPlan | FunnelPlan | SelectPlan | RowPatternPlan
     reads: tuple[int, ...]
     times: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()

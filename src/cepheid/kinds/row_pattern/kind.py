@@ -1,10 +1,13 @@
-"""Row patterns over streams: a MATCH_RECOGNIZE clause of `cepheid.sql`."""
+"""Row patterns over streams: a MATCH_RECOGNIZE clause, in a query or in `cepheid.sql`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cepheid.errors import UnsupportedError
 from cepheid.jobs.stepped import SteppedKind
+from cepheid.language import tree
+from cepheid.patterns.scope import Source
 from cepheid.plans.meaning import Meaning, times_of
 from cepheid.plans.needs import Needs, needs_by_key
 from cepheid.plans.plan import RowPatternPlan
@@ -12,13 +15,23 @@ from cepheid.plans.plan import RowPatternPlan
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from cepheid.jobs.derived import Splits
+    from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.steps import Steps
 
 
 class RowPatternKind(SteppedKind):
-    """Clauses over streams. SQL texts over tables and stores have several, and run otherwise."""
+    """One clause over a stream. `cepheid.sql` takes several, over tables and stores."""
 
     plans = RowPatternPlan
+    reads = tree.RowPatternQuery
+
+    def compile(self, query: tree.RowPatternQuery, text: str, source: Source) -> RowPatternPlan:
+        """Plan a text with one clause."""
+        from cepheid.kinds.row_pattern.query import compile_row_pattern
+
+        del query
+        return compile_row_pattern(text, source)
 
     def needs(self, plan: RowPatternPlan) -> Needs:
         """Describe the requirements of a clause for a runtime that splits it into tasks."""
@@ -30,10 +43,36 @@ class RowPatternKind(SteppedKind):
 
     def meaning(self, plan: RowPatternPlan) -> Meaning:
         """Collect the parts of a clause that shape its state; its text holds all of them."""
-        return {"the time or the order of rows": times_of(plan), "the clause": plan.text}
+        from cepheid.kinds.row_pattern.live_plan import text_of_clause
+
+        clause = f"SELECT * FROM {text_of_clause(plan)}"
+        return {"the time or the order of rows": times_of(plan), "the clause": clause}
+
+    def check_live(self, plan: RowPatternPlan) -> None:
+        """Refuse a clause that needs the first or the last row of a stream (E405)."""
+        from cepheid.kinds.row_pattern.live_plan import why_not_planned_live
+
+        super().check_live(plan)
+        # Without the columns of a table, nothing runs yet.
+        found = why_not_planned_live(plan) if plan.table_columns else None
+        if found is not None:
+            raise UnsupportedError([found], plan.text)
+
+    def splits(self, plan: RowPatternPlan) -> Splits:
+        """List the attributes by which a stage of a pipeline can be split: PARTITION BY."""
+        from cepheid.jobs.derived import Split, Splits
+
+        return Splits(tuple(Split((name,), ()) for name in plan.partition.group_by))
 
     def steps(self, plan: RowPatternPlan, schema: pa.Schema) -> Steps[Any]:
         """Make the step function of a clause over rows of a schema."""
         from cepheid.kinds.row_pattern.steps import RowPatternSteps
 
         return RowPatternSteps.of(plan, schema)
+
+    def local_job(self, plan: RowPatternPlan) -> LocalJob:
+        """Create the job of a clause over bounded input, which is searched once, at its end."""
+        from cepheid.jobs.steps import LocalSteps
+        from cepheid.kinds.row_pattern.steps import RowPatternSteps
+
+        return LocalSteps(lambda schema: RowPatternSteps.of(plan, schema, at_end=True))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from cepheid.errors import Diagnostic
 from cepheid.kinds.row_pattern.bind import bind_clause
+from cepheid.kinds.row_pattern.live_rules import why_not_live
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
+from cepheid.kinds.row_pattern.query import choice, partition_of
 from cepheid.kinds.row_pattern.statement import Statement, read_statement
-from cepheid.plans.plan import Choice, Evaluator, Granularity, Partition, RowPatternPlan
+from cepheid.plans.plan import RowPatternPlan
 
 SECOND_NS = 1_000_000_000
 
@@ -19,15 +22,6 @@ def plan_live(
     (site,) = statement.sites
     key = clause.order_by[0].column
     text = statement.text[site.span.start : site.span.end]
-    keys = ", ".join(clause.partition_by)
-    choice = Choice(
-        evaluator=Evaluator.ROW_PATTERN,
-        granularity=Granularity.EVENT,
-        reason="the text has a MATCH_RECOGNIZE clause",
-        span=None,
-        time="O(places of the pattern) for each row, where conditions see the row alone",
-        state="the rows from the first undecided one on",
-    )
     return RowPatternPlan(
         # Without the text around the clause, which may change between two starts.
         text=f"SELECT * FROM {text}",
@@ -36,9 +30,8 @@ def plan_live(
         tiebreak=(),
         # As everywhere in a clause, a whole number counts seconds.
         tick_ns=SECOND_NS if pa.types.is_integer(schema.field(key).type) else 1000,
-        # Rows without a key have a partition too, so no attribute is asked for.
-        partition=Partition((), (), clause.partition_by, f"PARTITION BY {keys}" if keys else ""),
-        choice=choice,
+        partition=partition_of(clause.partition_by),
+        choice=choice(),
         columns=clause.read_columns,
         warnings=(),
         table_columns=clause.columns,
@@ -53,3 +46,17 @@ def bind_live(plan: RowPatternPlan) -> MatchPlan:
     (site,) = read_statement(plan.text).sites
     bounds = SearchBounds(plan.steps, plan.states)
     return bind_clause(site.clause, plan.table_columns, plan.text, bounds)
+
+
+def text_of_clause(plan: RowPatternPlan) -> str:
+    """Return the table and the clause, without the text around them."""
+    (site,) = read_statement(plan.text).sites
+    return plan.text[site.span.start : site.span.end]
+
+
+def why_not_planned_live(
+    plan: RowPatternPlan, schema: pa.Schema | None = None
+) -> Diagnostic | None:
+    """Return the first reason why a planned clause cannot read a stream (E405), if there is one."""
+    (site,) = read_statement(plan.text).sites
+    return why_not_live(site.clause, bind_live(plan), schema)

@@ -16,19 +16,26 @@ from cepheid.kinds.row_pattern.plan import MatchPlan
 from cepheid.kinds.row_pattern.reach import longest_match, reach_of
 
 
-def why_not_live(clause: tree.Clause, plan: MatchPlan, schema: pa.Schema) -> Diagnostic | None:
-    """Return the first reason why a clause cannot read a stream (E405), or None if it can."""
+def why_not_live(
+    clause: tree.Clause, plan: MatchPlan, schema: pa.Schema | None
+) -> Diagnostic | None:
+    """Return the first reason why a clause cannot read a stream (E405), or None if it can.
+
+    Without a schema, the type of the time is not looked at.
+    """
     return next(_reasons(clause, plan, schema), None)
 
 
-def _reasons(clause: tree.Clause, plan: MatchPlan, schema: pa.Schema) -> Iterator[Diagnostic]:
+def _reasons(
+    clause: tree.Clause, plan: MatchPlan, schema: pa.Schema | None
+) -> Iterator[Diagnostic]:
     if not plan.order_by:
         message = "a clause over a stream needs ORDER BY"
         yield _refused(message, clause.span, "add `ORDER BY ts`, where `ts` is the time of a row")
     elif plan.order_by[0].descending:
         message = "the first key of ORDER BY descends, but a stream needs ascending times"
         yield _refused(message, clause.order_by[0].span, "order by the time of rows, ascending")
-    else:
+    elif schema is not None:
         yield from _no_time(clause, plan.order_by[0].column, schema)
     if plan.rows == "all unmatched":
         message = "WITH UNMATCHED ROWS shows rows without a match, which are only known at the end"

@@ -1,4 +1,7 @@
-"""MATCH_RECOGNIZE as a step function: matches leave when no later row can change them (§11.3)."""
+"""MATCH_RECOGNIZE as a step function: matches leave when no later row can change them (§11.3).
+
+A clause that needs the first or the last row of its input is searched at the end of the input.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,15 @@ from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
-from cepheid.kinds.row_pattern.live_plan import bind_live
+from cepheid.kinds.row_pattern.live_plan import bind_live, why_not_planned_live
 from cepheid.kinds.row_pattern.plan import MatchPlan
+from cepheid.kinds.row_pattern.query import VIEW, select_around
 from cepheid.kinds.row_pattern.reach import Reach, reach_of
-from cepheid.kinds.row_pattern.recognize import result_schema
+from cepheid.kinds.row_pattern.recognize import recognize, result_schema
 from cepheid.kinds.row_pattern.recognize_open import Kept, recognize_open
+from cepheid.kinds.row_pattern.select_tree import Select
+from cepheid.kinds.row_pattern.simple_select import run_select
+from cepheid.kinds.row_pattern.statement import read_statement
 from cepheid.plans.plan import RowPatternPlan
 
 FORMAT = Format("rows", 1, "a row pattern")
@@ -37,19 +44,28 @@ class RowPatternState(NamedTuple):
 
 
 class RowPatternSteps(NamedTuple):
-    """The step function of a row pattern over a stream."""
+    """The step function of a row pattern; ``at_end`` if it is searched when no row comes any more.
+
+    ``around`` is the SELECT around the clause.
+    """
 
     plan: RowPatternPlan
     clause: MatchPlan
     reach: Reach
     schema: pa.Schema
+    around: Select
+    at_end: bool = False
 
     @staticmethod
-    def of(plan: RowPatternPlan, schema: pa.Schema) -> RowPatternSteps:
+    def of(plan: RowPatternPlan, schema: pa.Schema, *, at_end: bool = False) -> RowPatternSteps:
         """Make the step function of a plan over rows of a schema."""
         clause = bind_live(plan)
-        fields = [(field.name, _in_zone(field.type, plan.zone)) for field in schema]
-        return RowPatternSteps(plan, clause, reach_of(clause), pa.schema(fields))
+        around = select_around(read_statement(plan.text))
+        read = schema.names if plan.columns is None else plan.columns
+        fields = [(f.name, _in_zone(f.type, plan.zone)) for f in schema if f.name in read]
+        at_end = at_end or why_not_planned_live(plan, schema) is not None
+        schema = pa.schema(fields)
+        return RowPatternSteps(plan, clause, reach_of(clause), schema, around, at_end)
 
     @property
     def batch_rows(self) -> int:
@@ -67,18 +83,29 @@ class RowPatternSteps(NamedTuple):
 
     def advance(self, state: RowPatternState, until: int) -> tuple[RowPatternState, pa.Table]:
         """Give the matches that no row from a time on can change."""
-        return self._settle(state, until)
+        return (state, self.nothing()) if self.at_end else self._settle(state, until)
 
     def finish(self, state: RowPatternState) -> tuple[RowPatternState, pa.Table]:
         """Give all matches that are left: no row comes any more."""
-        return self._settle(state, None)
+        if not self.at_end:
+            return self._settle(state, None)
+        found = recognize(self.clause, state.kept.rows, threads=pa.cpu_count())
+        return self.start(), self._shown(found)
 
     def _settle(
         self, state: RowPatternState, until: int | None
     ) -> tuple[RowPatternState, pa.Table]:
         settled = recognize_open(self.clause, self.reach, state.kept, until)
         after = RowPatternState(settled.kept, settled.partitions, settled.undecided)
-        return after, pa.concat_tables([self.nothing(), *settled.found])
+        found = pa.concat_tables([self._no_match(), *settled.found])
+        return after, self._shown(found)
+
+    def _shown(self, matches: pa.Table) -> pa.Table:
+        """Give the rows of the SELECT around the clause."""
+        return run_select(self.around, {VIEW: matches}, self.plan.text)
+
+    def _no_match(self) -> pa.Table:
+        return result_schema(self.clause, self.schema).empty_table()
 
     def forget(self, state: RowPatternState, until: int) -> RowPatternState:
         """Keep everything: what no match needs was dropped when it was decided."""
@@ -87,7 +114,7 @@ class RowPatternSteps(NamedTuple):
 
     def nothing(self) -> pa.Table:
         """Give a result without rows."""
-        return result_schema(self.clause, self.schema).empty_table()
+        return self._shown(self._no_match())
 
     def read(self, data: bytes) -> RowPatternState:
         """Read a state; E524 if it belongs to another query."""
@@ -109,6 +136,6 @@ class RowPatternSteps(NamedTuple):
 
 
 def _in_zone(kind: pa.DataType, zone: str) -> pa.DataType:
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
+    if zone and pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, zone)
     return kind

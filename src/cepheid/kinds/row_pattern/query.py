@@ -1,0 +1,178 @@
+"""A SELECT around one MATCH_RECOGNIZE clause as a query over events, beside other kinds (§11.5).
+
+The clause reads the stream, in the order of its time; SELECT and WHERE look at one row of the
+result at a time. Everything else needs ``cepheid.sql``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from cepheid.errors import BindError, Diagnostic, Span, UnsupportedError, suggest_names
+from cepheid.events.schema import EventSchema, ValueKind
+from cepheid.jobs.ticks import tick_of
+from cepheid.kinds.row_pattern import tree
+from cepheid.kinds.row_pattern.bind import bind_clause
+from cepheid.kinds.row_pattern.bind_expressions import find_column
+from cepheid.kinds.row_pattern.lexer import TokenKind, tokenize
+from cepheid.kinds.row_pattern.live_text import why_not_around
+from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
+from cepheid.kinds.row_pattern.select_tree import NotSimpleError, Select, parse_select
+from cepheid.kinds.row_pattern.statement import Site, Statement, read_statement
+from cepheid.patterns.scope import Source
+from cepheid.plans.plan import Choice, Evaluator, Granularity, Partition, RowPatternPlan
+
+VIEW = "cepheid_match_0"
+"""The name of the result of the clause in the SELECT around it."""
+
+_WAY_OUT = "run the text with `cepheid.sql`, which takes any SQL around its clauses"
+
+
+def compile_row_pattern(text: str, source: Source) -> RowPatternPlan:
+    """Plan a text with one clause; without a schema, columns are checked later.
+
+    Raises
+    ------
+    QuerySyntaxError, BindError
+        E6xx, all mistakes of the clause at once.
+    UnsupportedError
+        E404 if the text is more than a query over one stream.
+    """
+    statement = read_statement(text)
+    outer = _outer(statement)
+    (site,) = statement.sites
+    _check_order(site, text, source)
+    clause: MatchPlan | None = None
+    keys = tuple(column.name for column in site.clause.partition_by)
+    read: tuple[str, ...] | None = None
+    if source.schema is not None:
+        _check_unit(site, text, source, source.schema)
+        clause = bind_clause(site.clause, source.schema.names, text)
+        _check_columns(outer, clause, text)
+        keys = clause.partition_by
+        read = tuple(dict.fromkeys([*clause.read_columns, *source.tiebreak]))
+    bounds = SearchBounds() if clause is None else clause.bounds
+    return RowPatternPlan(
+        text=text,
+        time=source.time,
+        type=None,
+        tiebreak=source.tiebreak,
+        tick_ns=tick_of(source, [source.schema]),
+        partition=partition_of(keys),
+        choice=choice(),
+        columns=read,
+        warnings=(),
+        table_columns=() if clause is None else clause.columns,
+        zone="",
+        steps=bounds.steps,
+        states=bounds.states,
+    )
+
+
+def partition_of(keys: Sequence[str]) -> Partition:
+    """Describe the keys of a clause; rows without one have a partition too."""
+    reason = f"PARTITION BY {', '.join(keys)}" if keys else ""
+    return Partition((), (), tuple(keys), reason)
+
+
+def choice() -> Choice:
+    """Tell how a clause is evaluated."""
+    return Choice(
+        evaluator=Evaluator.ROW_PATTERN,
+        granularity=Granularity.EVENT,
+        reason="the text has a MATCH_RECOGNIZE clause",
+        span=None,
+        time="O(places of the pattern) for each row, where conditions see the row alone",
+        state="the rows from the first undecided one on",
+    )
+
+
+def select_around(statement: Statement) -> Select:
+    """Parse the SELECT around the one clause of a text; its places are those of the text.
+
+    Raises
+    ------
+    NotSimpleError
+        If it is more than a SELECT over one table.
+    """
+    (site,) = statement.sites
+    begin, end = site.span.start, site.span.end
+    # As long as what it replaces, so that messages point into the text.
+    view = f" {VIEW} ".ljust(end - begin)
+    return parse_select(statement.text[:begin] + view + statement.text[end:])
+
+
+def _outer(statement: Statement) -> Select:
+    """Parse and check what is around the clause."""
+    text = statement.text
+    if len(statement.sites) > 1:
+        message = "a query has one MATCH_RECOGNIZE clause, and this text has more"
+        _refuse(message, statement.sites[1].clause.span, text)
+    (site,) = statement.sites
+    tokens = tokenize(text[site.source.start : site.source.end])
+    names = [token for token in tokens if token.kind is not TokenKind.END]
+    if len(names) != 1 or names[0].kind not in (TokenKind.WORD, TokenKind.QUOTED):
+        _refuse("the clause of a query reads its stream, which has a plain name", site.source, text)
+    message = "around the clause, a query has columns, expressions of them and WHERE"
+    why = why_not_around(statement)
+    where = Span(0, len(text)) if why is None or why.span is None else why.span
+    try:
+        outer = select_around(statement)
+    except NotSimpleError:
+        _refuse(message, where, text)
+    more = outer.aggregates or outer.order_by or outer.limit is not None
+    if more or outer.named or outer.source != VIEW:
+        _refuse(message, where, text)
+    return outer
+
+
+def _check_order(site: Site, text: str, source: Source) -> None:
+    """Refuse a clause whose rows do not come in the order of the stream."""
+    keys = site.clause.order_by
+    if keys and find_column(keys[0].column.name, [source.time]) is not None:
+        return
+    span = keys[0].span if keys else site.clause.span
+    message = "the clause of a query orders rows by the time of events first, which is "
+    message += f"`{source.time}`"
+    helps = [f"begin with `ORDER BY {source.time}`"]
+    if keys:
+        helps.append(f'or name the time: `time="{keys[0].column.name}"`')
+    raise UnsupportedError([Diagnostic("E404", message, span, helps=(*helps, _WAY_OUT))], text)
+
+
+def _check_unit(site: Site, text: str, source: Source, schema: EventSchema) -> None:
+    """Refuse lengths of time where whole numbers count something other than seconds."""
+    within = site.clause.within
+    if not isinstance(within, tree.Duration) or source.time_unit == "s":
+        return
+    if schema.kind(source.time) is ValueKind.INTEGER:
+        message = f"an interval takes whole numbers as seconds, and the unit of `{source.time}` is "
+        message += f"`{source.time_unit}`"
+        helps = ("write WITHIN as a number of this unit", 'or say `time_unit="s"`')
+        raise UnsupportedError([Diagnostic("E404", message, within.span, helps=helps)], text)
+
+
+def _check_columns(outer: Select, clause: MatchPlan, text: str) -> None:
+    """Report columns around the clause that its result does not have (E603)."""
+    known = [*clause.output_columns, *(name for name, _ in clause.measures)]
+    expressions = [item.expression for item in outer.items if item.expression is not None]
+    if outer.where is not None:
+        expressions.append(outer.where)
+    nodes = [node for expression in expressions for node in tree.walk(expression)]
+    findings = [
+        Diagnostic(
+            "E603",
+            f"the result of the clause has no column `{node.name}`",
+            node.span,
+            helps=(suggest_names(node.name, known, owner="it"),),
+        )
+        for node in nodes
+        if isinstance(node, tree.Column) and find_column(node.name, known) is None
+    ]
+    if findings:
+        raise BindError(findings[:10], text)
+
+
+def _refuse(message: str, span: Span, text: str) -> NoReturn:
+    raise UnsupportedError([Diagnostic("E404", message, span, helps=(_WAY_OUT,))], text)
