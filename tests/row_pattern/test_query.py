@@ -168,3 +168,12 @@ def test_stores_are_read(tmp_path: Any) -> None:
 def test_pipelines_refuse_a_clause() -> None:
     with pytest.raises(CepheidError, match=r"cepheid\.sql"):
         cepheid.query(f"CREATE STREAM S AS SELECT * FROM s; SELECT * FROM S {CLAUSE}")
+
+
+def test_all_rows_show_structures_whole() -> None:
+    table = EVENTS.append_column("s", pa.array([{"a": n, "b": {"c": n}} for n in range(4)]))
+    text = f"SELECT * FROM s {CLAUSE.replace('PATTERN', 'ALL ROWS PER MATCH PATTERN')}"
+    expected = cepheid.sql(text, tables={"s": table})
+    assert len(expected) == 2
+    assert cepheid.query(text).run(table).equals(expected)
+    assert cepheid.workload([text]).run(table, separate=True)["q1"].equals(expected)

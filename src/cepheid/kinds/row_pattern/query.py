@@ -48,7 +48,7 @@ def compile_row_pattern(text: str, source: Source) -> RowPatternPlan:
     read: tuple[str, ...] | None = None
     if source.schema is not None:
         _check_unit(site, text, source, source.schema)
-        clause = bind_clause(site.clause, source.schema.names, text)
+        clause = bind_clause(site.clause, _columns_of_table(source.schema), text)
         _check_columns(outer, clause, text)
         keys = clause.partition_by
         read = tuple(dict.fromkeys([*clause.read_columns, *source.tiebreak]))
@@ -68,6 +68,12 @@ def compile_row_pattern(text: str, source: Source) -> RowPatternPlan:
         steps=bounds.steps,
         states=bounds.states,
     )
+
+
+def _columns_of_table(schema: EventSchema) -> tuple[str, ...]:
+    """List the columns of the events without the fields of structures, which SQL does not name."""
+    structures = tuple(f"{c.name}." for c in schema.columns if c.kind is ValueKind.OTHER)
+    return tuple(name for name in schema.names if not name.startswith(structures))
 
 
 def partition_of(keys: Sequence[str]) -> Partition:
