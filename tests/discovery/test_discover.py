@@ -266,7 +266,7 @@ def test_command_writes_rules_that_can_be_backtested(tmp_path: Path) -> None:
     assert len(told.stdout.splitlines()) == 1 + sum(one.endswith(".cq") for one in written)
     again = _cepheid("discover", *words, "--rules", str(rules), code=2)
     assert "exists already" in again.stderr
-    wrong = _cepheid("discover", str(file), "--key", "sesion", code=1)
+    wrong = _cepheid("discover", str(file), "--key", "sessions", code=1)
     assert "did you mean `session`" in wrong.stderr
     assert "--key is missing" in _cepheid("discover", str(file), code=2).stderr
 
