@@ -61,8 +61,10 @@ class RowPatternKind(SteppedKind):
     def splits(self, plan: RowPatternPlan) -> Splits:
         """List the attributes by which a stage of a pipeline can be split: PARTITION BY."""
         from cepheid.jobs.derived import Split, Splits
+        from cepheid.kinds.row_pattern.query import columns_that_show
 
-        return Splits(tuple(Split((name,), ()) for name in plan.partition.group_by))
+        keys = plan.partition.group_by
+        return Splits(tuple(Split((key,), columns_that_show(plan.text, key)) for key in keys))
 
     def steps(self, plan: RowPatternPlan, schema: pa.Schema) -> Steps[Any]:
         """Make the step function of a clause over rows of a schema."""

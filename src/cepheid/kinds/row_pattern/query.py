@@ -109,6 +109,24 @@ def select_around(statement: Statement) -> Select:
     return parse_select(statement.text[:begin] + view + statement.text[end:])
 
 
+def columns_that_show(text: str, key: str) -> tuple[str, ...]:
+    """List the columns of the rows of a text that hold a key of PARTITION BY.
+
+    Examples
+    --------
+    >>> text = "SELECT {} FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES 1 AS n PATTERN (A))"
+    >>> [columns_that_show(text.format(items), "k") for items in ("*", "n, k AS key", "n")]
+    [('k',), ('key',), ()]
+    """
+    found = []
+    for item in select_around(read_statement(text)).items:
+        if item.expression is None:
+            found.append(key)
+        elif isinstance(item.expression, tree.Column) and find_column(item.expression.name, [key]):
+            found.append(item.name)
+    return tuple(dict.fromkeys(found))
+
+
 def _outer(statement: Statement) -> Select:
     """Parse and check what is around the clause."""
     text = statement.text
