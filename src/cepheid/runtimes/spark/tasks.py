@@ -8,6 +8,7 @@ processes its events is up to its kind (``task_jobs.py``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -118,10 +119,15 @@ def run_times(work: Work, edges: tuple[int, ...]) -> Task:
     """Build the task that owns a range of time between edges, and gets its events as blobs."""
 
     def run(batches: Batches) -> Batches:
-        number = partition_id()
+        blobs = blobs_of(batches)
+        first = next(blobs, None)
+        if first is None:
+            return  # Rows come from events.
+        # Spark numbers the tasks of a union through, so the blobs must say which range this is.
+        number = first.bucket
         begin = edges[number - 1] if number else None
         end = edges[number] if number < len(edges) else None
-        tables = merged_events(work.planned(), blobs_of(batches))
+        tables = merged_events(work.planned(), chain((first,), blobs))
         yield from task_job(work).rows(tables, Owned(begin, end), number)
 
     return in_task(run)
