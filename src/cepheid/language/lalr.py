@@ -7,7 +7,7 @@ longer to load than a small query takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -65,6 +65,13 @@ class Tables(msgspec.Struct, frozen=True):
     rules: list[Rule]
 
 
+class Following(NamedTuple):
+    """The tokens of an unfinished text, and the terminals that may come next."""
+
+    tokens: list[Token]
+    accepted: set[str]
+
+
 Callbacks = list[Callable[[list[Any]], Any] | None]
 Accepted = Callable[[], Mapping[str, int]]
 
@@ -97,6 +104,23 @@ class Parser:
             self._feed(token, stack, values, -1)
         self._feed(Token(END, "", end, end), stack, values, last)
         return values[-1]
+
+    def follow(self, lex: Callable[[Accepted], Iterable[Token]], start: str) -> Following:
+        """Read the tokens of an unfinished text, and find the terminals that may come next.
+
+        Raises
+        ------
+        UnexpectedTokenError
+            If a token cannot stand where it does.
+        """
+        stack, tokens = [self._tables.starts[start][0]], list[Token]()
+        for token in lex(lambda: self._tables.states[stack[-1]]):
+            shifted = self._shifted(stack, token.type)
+            if shifted is None:
+                raise UnexpectedTokenError(token, self._accepted(stack))
+            stack[:] = shifted
+            tokens.append(token)
+        return Following(tokens, self._accepted(stack))
 
     def _feed(self, token: Token, stack: list[int], values: list[Any], last: int) -> None:
         """End all rules that the token ends, and shift it."""
@@ -137,15 +161,19 @@ class Parser:
         }
 
     def _leads_on(self, stack: list[int], terminal: str) -> bool:
+        return self._shifted(stack, terminal) is not None
+
+    def _shifted(self, stack: list[int], terminal: str) -> list[int] | None:
+        """Compute the stack after a terminal, without values; None if it cannot follow."""
         states, rules, ahead = self._tables.states, self._tables.rules, list(stack)
         ends = {last for _, last in self._tables.starts.values()} if terminal == END else set()
         while ahead[-1] not in ends:
             action = states[ahead[-1]].get(terminal)
             if action is None:
-                return False
+                return None
             if action >= 0:
-                return True
+                return [*ahead, action]
             rule = rules[-action - 1]
             del ahead[len(ahead) - rule.size :]
             ahead.append(states[ahead[-1]][rule.origin])
-        return True
+        return ahead
