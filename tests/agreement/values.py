@@ -290,7 +290,7 @@ def variants(draw: st.DrawFn, text: str, schema: Mapping[str, str]) -> str:
     return text.replace("RETURN MATCHES", f"RETURN {', '.join(listed)}", 1)
 
 
-_SUM_OF_DOUBLES = re.compile(r"(SUM|AVG)\(\w+\.(price|level)\)")
+_SUM_OF_DOUBLES = re.compile(r"(SUM|AVG)\(\w+\.(price|level)\)|(VAR|STDDEV)")
 """What `NUMBERS exact` refuses (E321)."""
 _PATTERN = re.compile(r"^PATTERN (.*)$", re.MULTILINE)
 

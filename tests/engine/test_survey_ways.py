@@ -84,3 +84,23 @@ def test_a_stream_without_windows_is_refused() -> None:
 def test_too_large_lists_of_the_best_are_refused() -> None:
     with cepheid.limits(state=1_000), pytest.raises(cepheid.DataError, match="E519"):
         cepheid.query("RETURN LONGEST(1000) PATTERN A+").run(events())
+
+
+SPREADS = "VAR(LENGTH), STDDEV(SUM(A.x)), VAR_POP(DURATION), VAR(A.x)"
+
+
+def test_variances_in_stores_and_live(tmp_path: Path) -> None:
+    query, table = cepheid.query(f"RETURN {SPREADS} {REST}"), events()
+    expected = query.run(table).to_pylist()
+    assert len(expected) > 5
+    store = cepheid.EventStore(str(tmp_path / "store"))
+    store.append(table)
+    assert query.run(store).to_pylist() == expected
+    live, found = query.live(table.schema, watermark="0 s"), []
+    for begin in range(0, len(table), 7):
+        found += live.feed(table.slice(begin, 7)).to_pylist()
+        live = query.live(table.schema, watermark="0 s", state=live.save())
+    assert found + live.close().to_pylist() == expected
+    together = cepheid.workload([f"RETURN {SPREADS} {REST}", f"RETURN COUNT(*) {REST}"]).run(table)
+    mine = [row for row in together.to_pylist() if row["var_pop_duration"] is not None]
+    assert [{name: row[name] for name in expected[0]} for row in mine] == expected

@@ -36,3 +36,13 @@ def test_groups_of_several_partitions_stay_together(spark: SparkSession) -> None
     with pytest.warns(UserWarning, match="a survey tells about all partitions of a group together"):
         found = query.run(spark.createDataFrame(events().to_pandas())).toArrow()
     assert same(found, query.run(events()).to_pylist())
+
+
+def test_variances(spark: SparkSession) -> None:
+    items = "VAR(LENGTH), STDDEV(SUM(A.x)), VAR_POP(DURATION), VAR(A.x)"
+    frame = spark.createDataFrame(events().to_pandas()).repartition(3, "k")
+    for rest in (REST, UNKEYED, "PATTERN SEQ(A+, B) WHERE [k]"):
+        query = cepheid.query(f"RETURN {items} {rest} HAVING VAR(LENGTH) > 0")
+        expected = query.run(events()).to_pylist()
+        assert expected
+        assert same(query.run(frame).toArrow(), expected)

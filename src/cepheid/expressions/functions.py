@@ -125,7 +125,8 @@ def nearest_function(name: str) -> str:
     """Return a help for a function that there is not: what other languages call so, or names."""
     if name.upper() in OTHER_AGGREGATES:
         return (
-            "the aggregates are COUNT, SUM, AVG, MIN and MAX; SELECT has MEDIAN and PERCENTILE, too"
+            "the aggregates are COUNT, SUM, AVG, MIN and MAX, in RETURN also VAR and STDDEV; "
+            "SELECT has MEDIAN and PERCENTILE, too"
         )
     near = OTHER_FUNCTIONS.get(name.upper())
     if near:

@@ -17,6 +17,7 @@ from cepheid.kernels.graph import (
     related,
     report,
 )
+from cepheid.kernels.moments import DURATION
 from cepheid.kernels.ring import add, mul
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
@@ -27,9 +28,16 @@ def _begin_again(variable, weights, weight_of, values, value_of, V, M, row, stat
     """Add the match that consists of one earlier row only."""
     V[row, state, 0] = add(V[row, state, 0], unit, p)
     for a in range(1, V.shape[2]):
-        column = weight_of[variable, a]
+        column, square = weight_of[variable, a], False
+        if column < -1:
+            square = column != DURATION
+            first = -2 - column if square else np.int64(a)
+            column = weight_of[variable, first]
+            column = first - 1 if column == DURATION else column
         if column >= 0:
-            V[row, state, a] = add(V[row, state, a], mul(weights[column, prev], unit, p), p)
+            weight = weights[column, prev]
+            weight = mul(weight, weight, p) if square else weight
+            V[row, state, a] = add(V[row, state, a], mul(weight, unit, p), p)
     for a in range(M.shape[2]):
         column = value_of[variable, a]
         if column >= 0:
@@ -87,10 +95,13 @@ def run_contiguous(G, D, S, segment, begin, end, first, last, unit, zero, p, R, 
                                 variable[source], weights, weight_of, values, value_of, V, M, row,
                                 q, prev, unit, p,
                             )  # fmt: skip
-                bind_event(variable[q], weights, weight_of, values, value_of, salt, V, M, row, q, p)
+                bind_event(
+                    variable[q], weights, weight_of, values, value_of, salt, V, M, row, q, unit,
+                    begins, p,
+                )  # fmt: skip
             report(
-                variable, end_bound, bits[row], order[row], V, M, row, segment, ts[row] == tail, R,
-                RM, ended, p,
+                variable, end_bound, weights, weight_of, bits[row], order[row], V, M, row, segment,
+                ts[row] == tail, R, RM, ended, p,
             )  # fmt: skip
         i = j
 

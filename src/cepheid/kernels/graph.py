@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cepheid.kernels.moments import bind_moment, moment_at_end
 from cepheid.kernels.ring import add, mul, present
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
@@ -264,12 +265,19 @@ def begin_match(V, begins, row, state, unit, p):
 
 
 @kernel()
-def bind_event(variable, weights, weight_of, values, value_of, salt, V, M, row, state, p):
+def bind_event(
+    variable, weights, weight_of, values, value_of, salt, V, M, row, state, unit, begins, p
+):
     """Add a row's own values to all matches that end with it."""
     count = V[row, state, 0]
-    for a in range(1, V.shape[2]):
+    # Squares come after what they square, and need it as it was.
+    for a in range(V.shape[2] - 1, 0, -1):
         column = weight_of[variable, a]
-        if column >= 0:
+        if column < -1:
+            bind_moment(
+                weights, weight_of, variable, column, V, row, state, a, unit, begins[row, state], p
+            )
+        elif column >= 0:
             V[row, state, a] = add(V[row, state, a], mul(weights[column, row], count, p), p)
     if salt.shape[0]:
         V[row, state, 0] = mul(count, salt[variable, row], p)
@@ -281,14 +289,21 @@ def bind_event(variable, weights, weight_of, values, value_of, salt, V, M, row, 
 
 
 @kernel()
-def report(variable, end_bound, bits, order, V, M, row, segment, tail, R, RM, ended, p):
+def report(
+    variable, end_bound, weights, weight_of, bits, order, V, M, row, segment, tail, R, RM, ended, p
+):
     """Add the matches that end with a row to the result of its segment."""
     for state in range(variable.shape[0]):
         if not bits >> variable[state] & 1:
             continue
         if order >= end_bound[state] and present(V[row, state, 0]):
             for a in range(R.shape[1]):
-                R[segment, a] = add(R[segment, a], V[row, state, a], p)
+                code, number = weight_of[variable[state], a], V[row, state, a]
+                if code < -1:
+                    number = moment_at_end(
+                        weights, weight_of, variable[state], code, V, row, state, a, p
+                    )
+                R[segment, a] = add(R[segment, a], number, p)
             for a in range(RM.shape[1]):
                 RM[segment, a] = min(RM[segment, a], M[row, state, a])
             if tail:
@@ -406,10 +421,13 @@ def run_any(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, end
                         _follow_range(G, D, S, edge, row, q, begin, first, low, high, p)
                     else:
                         _follow_all(G, D, S, edge, row, q, begin, first, low, high, p)
-                bind_event(variable[q], weights, weight_of, values, value_of, salt, V, M, row, q, p)
+                bind_event(
+                    variable[q], weights, weight_of, values, value_of, salt, V, M, row, q, unit,
+                    begins, p,
+                )  # fmt: skip
             report(
-                variable, end_bound, bits[row], order[row], V, M, row, segment, ts[row] == tail,
-                R, RM, ended, p,
+                variable, end_bound, weights, weight_of, bits[row], order[row], V, M, row, segment,
+                ts[row] == tail, R, RM, ended, p,
             )  # fmt: skip
         for row in range(i, j):
             for q in range(states):

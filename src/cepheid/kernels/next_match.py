@@ -136,10 +136,13 @@ def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R,
                             above, mask, prev, row, first, begin,
                         ):  # fmt: skip
                             add_row(V, M, row, q, prev, source, p)
-                bind_event(variable[q], weights, weight_of, values, value_of, salt, V, M, row, q, p)
+                bind_event(
+                    variable[q], weights, weight_of, values, value_of, salt, V, M, row, q, unit,
+                    begins, p,
+                )  # fmt: skip
             report(
-                variable, end_bound, bits[row], order[row], V, M, row, segment, ts[row] == tail, R,
-                RM, ended, p,
+                variable, end_bound, weights, weight_of, bits[row], order[row], V, M, row, segment,
+                ts[row] == tail, R, RM, ended, p,
             )  # fmt: skip
         for row in range(i, j):
             for q in range(variable.shape[0]):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cepheid.kernels.moments import has_moments
 from cepheid.kernels.prefix_arrays import COUNT_MAX, doubles_of, widened
 from cepheid.kernels.watch import check_time
 
@@ -150,6 +151,7 @@ def run_next_segments(G, D, S, taken, unit, zero, p, R, RM, ended):
     if (lengths * lengths).sum() > 2 * PAIRS_A_ROW * lengths.sum():
         return NotImplemented
     unfit = len(G.guard) or len(G.way_guard) or not len(G.variable)
+    unfit = unfit or has_moments(D.weight_of)
     if R.dtype.char != "D" or D.salt.shape[0] or D.mask.size or RM.shape[1] or unfit:
         return NotImplemented
     weights = doubles_of(D.weights)

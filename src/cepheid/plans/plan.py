@@ -18,6 +18,7 @@ from cepheid.plans.funnel import Funnel
 from cepheid.plans.links import Links
 from cepheid.plans.selection import Selection
 from cepheid.plans.situations import Situations
+from cepheid.plans.spread import Spread
 from cepheid.plans.survey import Survey
 from cepheid.plans.template import Template
 
@@ -209,7 +210,7 @@ class Output(msgspec.Struct, frozen=True):
     """The output of a query: aggregates to compute, columns to show, rows to keep.
 
     ``counts`` is the reason why counts are whole numbers or doubles. ``survey`` is what is told
-    about matches that are never built (§17).
+    about matches that are never built (§17). ``spreads`` are variances and deviations (§5.7).
     """
 
     kind: OutputKind
@@ -219,11 +220,17 @@ class Output(msgspec.Struct, frozen=True):
     limit: int | None
     counts: str = ""
     survey: Survey | None = None
+    spreads: tuple[Spread, ...] = ()
 
     @property
     def counts_keys(self) -> bool:
         """Check whether an aggregate counts the keys that have a match (§5.6)."""
         return any(column.distinct for column in self.aggregates)
+
+    @property
+    def squares_matches(self) -> bool:
+        """Check whether squares of values of whole matches are added up (§5.7)."""
+        return any(spread.of_matches for spread in self.spreads)
 
 
 class Choice(msgspec.Struct, frozen=True):

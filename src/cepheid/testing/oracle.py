@@ -19,6 +19,7 @@ from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
 from cepheid.testing.oracle_patterns import has_single_events, matches_begun
 from cepheid.testing.oracle_situations import evaluate_situations, situation_columns
 from cepheid.testing.oracle_skip import choose_matches
+from cepheid.testing.oracle_spread import is_spread, name_of_spread, spread_of
 from cepheid.testing.oracle_survey import columns_of_survey, survey_of, survey_rows
 from cepheid.testing.oracle_sweep import parameter_names, sweep_rows
 
@@ -161,7 +162,8 @@ class Oracle(Matcher):
     def rows(self) -> list[Row]:
         """Build the result."""
         items = self.query.returns.items if self.query.returns else ()
-        listing = not any(isinstance(n, tree.Aggregate) for i in items for n in tree.walk(i))
+        nodes = [n for i in items for n in tree.walk(i)]
+        listing = not any(isinstance(n, tree.Aggregate) or is_spread(n) for n in nodes)
         survey = survey_of(self.query)
         cells = sorted(self.cells(), key=lambda cell: cell[1] or 0)
         seen: set[Match] = set()
@@ -204,9 +206,17 @@ class Oracle(Matcher):
             assert value is None or isinstance(value, bool | int | float | str), "a plain value"
             return value
 
+        def told(node: tree.Node) -> tree.Node:
+            if isinstance(node, tree.Call) and is_spread(node):
+                number = spread_of(node, found, self.events, self.times)
+                return tree.Literal(span=node.span, value=number)
+            return node
+
         for item in items:
-            row[column_name(item)] = evaluate_expression(item.expression, lookup)
-        kept = self.query.having is None or evaluate_expression(self.query.having, lookup) is True
+            expression = tree.transform(item.expression, told)
+            row[column_name(item)] = evaluate_expression(expression, lookup)
+        having = self.query.having
+        kept = having is None or evaluate_expression(tree.transform(having, told), lookup) is True
         return [row] if kept else []
 
     def keys_found(self, names: Sequence[str], found: list[Match]) -> int:
@@ -288,6 +298,8 @@ def column_name(item: tree.ReturnItem) -> str:
     expression, log2 = item.expression, ""
     if item.alias:
         return item.alias.text
+    if isinstance(expression, tree.Call) and is_spread(expression):
+        return name_of_spread(expression)
     if isinstance(expression, tree.Call):
         expression, log2 = expression.arguments[0], "log2_"
     if isinstance(expression, tree.Word):

@@ -85,7 +85,7 @@ def survey_rows(
             raise ChanceError
         return [{"draw": n + 1, "events": found[0]} for n in range(first.value)]
     value = value_of(call)
-    worth = _worth(value, events, times)
+    worth = worth_of(value, events, times)
     written = _written(pattern)
 
     def place(m: Match) -> tuple[bool, float, list[tuple[int, int]]]:
@@ -105,7 +105,7 @@ def _written(pattern: tree.Pattern) -> list[str]:
     return list(dict.fromkeys(n.variable.text for n in ordered))
 
 
-def _worth(
+def worth_of(
     value: tree.Expression, events: Sequence[Event], times: Sequence[int]
 ) -> Callable[[Match], float]:
     """Find the function that computes the value of a match (§17.3)."""

@@ -271,6 +271,7 @@ def can_skip(pattern: str) -> bool:
 def draw_aggregate(draw: st.DrawFn, names: Names) -> str:
     """Draw one aggregate of a variable that a match can bind."""
     forms = ["COUNT(*)", "COUNT({v})", "LOG2(COUNT(*))"]
+    forms += ["VAR(LENGTH)", "STDDEV_POP(COUNT({v}))", "VAR_POP(DURATION)"]
     if names.numbers:
         forms += [f"{f}({{v}}.{{a}})" for f in ("SUM", "AVG", "MIN", "MAX")]
         forms += [f"LOG2({f}({{v}}.{{a}}))" for f in ("MIN", "MAX")]

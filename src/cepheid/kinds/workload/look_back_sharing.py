@@ -93,6 +93,7 @@ def why_apart(plan: TrendPlan) -> str:
         "links of a pattern have semantics of their own": plan.links is not None,
         f"{plan.semantics.value}": plan.semantics is not tree.Semantics.ANY_MATCH,
         "AND": len(plan.patterns) > 1,
+        "squares of values of matches": plan.output.squares_matches,
         "exact numbers": plan.numbers is tree.Numbers.EXACT,
         "conditions on whole matches": bool(plan.globals),
         "conditions on neighbours that no index answers": plan.choice.evaluator

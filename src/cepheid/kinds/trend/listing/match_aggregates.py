@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import NO_VALUE
 from cepheid.kernels.compose import add_rows
+from cepheid.kernels.moments import DURATION, has_moments, second_of
 from cepheid.kernels.ring import MERSENNE
 from cepheid.kinds.trend.listing.enumerate import Found, Lister
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
@@ -120,6 +121,10 @@ def _add_numbers(
     total[:, 0] = (total[:, 0] + kept) % modulus if modulus else total[:, 0] + kept
     segment = base[found.owner]
     for part in range(1, total.shape[1]):
+        if has_moments(question.weight_of[:, part]):
+            values = wide_of(_moments(question, found, part))[:, None]
+            _add_up(values, base, total[:, part : part + 1])
+            continue
         column = question.weight_of[found.variables, part]
         mine = np.flatnonzero(column >= 0)
         weights = question.arrays.weights[column[mine], found.rows[mine]]
@@ -136,6 +141,21 @@ def _add_numbers(
                 numbers = wide_of(sums)[:, None]
                 place = np.arange(count)
             _add_up(numbers, place, total[:, part : part + 1])
+
+
+def _moments(question: Question, found: Found, part: int) -> NDArray[np.float64]:
+    """Compute the value of every match that a part adds up, or its square (§5.7)."""
+    codes = question.weight_of[:, part]
+    if (codes == DURATION).any():
+        times = question.arrays.ts[found.rows]
+        return np.asarray(times[found.ptr[1:] - 1] - times[found.ptr[:-1]], np.float64)
+    first = int(second_of(int(codes[codes < -1][0])))
+    if has_moments(question.weight_of[:, first]):
+        return _moments(question, found, first) ** 2
+    column = question.weight_of[found.variables, first]
+    weights = np.where(column >= 0, question.arrays.weights[column, found.rows], 0.0)
+    sums = np.bincount(found.owner, weights, minlength=len(found))
+    return np.asarray(sums, np.float64) ** 2
 
 
 def _add_values(

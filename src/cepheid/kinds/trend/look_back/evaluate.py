@@ -18,6 +18,7 @@ from cepheid.kernels import bits as bit_sets
 from cepheid.kernels import contiguous, next_match, occurrences
 from cepheid.kernels import graph as kernel
 from cepheid.kernels.compose import add_rows
+from cepheid.kernels.moments import fill_elapsed
 from cepheid.kernels.ranks import order_rows
 from cepheid.kernels.ring import MERSENNE
 from cepheid.kinds.trend.look_back.graph import GraphBuilder, GraphTables
@@ -369,6 +370,9 @@ class Evaluation:
         arrays, ranks = question.arrays, self._ranked[0]
         # Fingerprints only count; doubles could not be converted to residues.
         weights = np.take(arrays.weights[: 0 if power else None], segments.rows, axis=1)
+        times = arrays.ts[segments.rows]
+        if not power:
+            fill_elapsed(weights, question.weight_of, segments.ptr, times)
         salt: NDArray[Any] = np.zeros((0, 0), np.uint64 if modulus else np.complex128)
         if power:
             generator = np.random.default_rng(2**31 - 1)
@@ -377,7 +381,7 @@ class Evaluation:
             powers = [[pow(int(x), power, MERSENNE) for x in row] for row in drawn]
             salt = np.array(powers, np.uint64).reshape(drawn.shape)
         return _Data(
-            segments.ptr, segments.window, arrays.ts[segments.rows], self.order, segments.bits,
+            segments.ptr, segments.window, times, self.order, segments.bits,
             segments.blocked,
             numbers_of(weights, np.dtype(dtype), modulus),
             np.take(arrays.values, segments.rows, axis=1),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cepheid.kernels import prefix as kernel
 from cepheid.kernels import prefix_wide as wide
+from cepheid.kernels.moments import has_moments
 from cepheid.kernels.ranks import order_rows
 from cepheid.kinds.trend.look_back.relations import Comparison, place_rows, rank_rows
 from cepheid.language import tree
@@ -64,7 +65,7 @@ class Lookup(NamedTuple):
 
 def has_prefix_form(question: Question, template: Template) -> bool:
     """Check whether prefix sums can evaluate a template."""
-    if question.semantics is not tree.Semantics.ANY_MATCH:
+    if question.semantics is not tree.Semantics.ANY_MATCH or has_moments(question.weight_of):
         return False
     guarded = [edge for edge in template.edges if edge.clear or edge.hit]
     if any(edge.source != START or edge.hit for edge in guarded):

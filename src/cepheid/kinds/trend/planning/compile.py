@@ -277,6 +277,7 @@ def _columns(
     names |= {source.type} if typed else set()
     names |= {p.attribute for p in partition.partial}
     names |= {c.attribute for c in output.aggregates if c.attribute}
+    names |= {s.value.attribute for s in output.spreads if s.value.attribute}
     names |= {c.attribute for c in output.columns if c.attribute}
     kept = [c.expression for c in output.columns if c.expression is not None]
     kept += [p.expression for p in predicates.local]

@@ -96,10 +96,11 @@ def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
     linked = plan.links is not None and bool(plan.edges)
     if plan.skip and plan.choice.evaluator is Evaluator.LINEAR:
         return (Evaluator.LINEAR, Evaluator.ENUMERATE)
+    squares = plan.output.squares_matches
     if plan.output.kind is not OutputKind.AGGREGATES or plan.globals or plan.skip or linked:
         return (Evaluator.ENUMERATE,)
     found = []
-    if not plan.edges and not plan.partition.partial:
+    if not plan.edges and not plan.partition.partial and not squares:
         found.append(Evaluator.LINEAR)
     if plan.links:
         return (*found, Evaluator.ENUMERATE)
@@ -164,7 +165,13 @@ def _decide(
         return why, span, Evaluator.ENUMERATE, Granularity.EVENT
     mode = query.semantics.span if query.semantics else None
     if semantics is tree.Semantics.BY_LINK:
-        return _decide_by_link(text, mode, edges)
+        return _decide_by_link(text, mode, edges, output)
+    if output.squares_matches and not edges:
+        span = query.returns.span if query.returns else None
+        why = f"{_place(text, span)} adds up squares of values of whole matches, event by event"
+        if semantics is tree.Semantics.CONTIGUOUS:
+            return why, span, Evaluator.PREVIOUS, Granularity.PATTERN
+        return why, span, Evaluator.INDEXED, Granularity.EVENT
     if semantics is tree.Semantics.CONTIGUOUS:
         span = edges[0].expression.span if edges else mode
         if not edges:
@@ -194,9 +201,12 @@ def _decide(
 
 
 def _decide_by_link(
-    text: str, mode: Span | None, edges: tuple[EdgePredicate, ...]
+    text: str, mode: Span | None, edges: tuple[EdgePredicate, ...], output: Output
 ) -> tuple[str, Span | None, Evaluator, Granularity]:
     """Choose the evaluator where links have different rules (§3.6, §3.7)."""
+    if output.squares_matches:
+        why = f"`{output.spreads[0].name}` needs the values of matches that links decide, so "
+        return f"{why}they are built", mode, Evaluator.ENUMERATE, Granularity.EVENT
     where = f"under {_place(text, mode)}" if mode else "with UNTIL"
     if edges:
         span = edges[0].expression.span
@@ -263,6 +273,8 @@ def numbers_per_state(output: Output) -> int:
             # A sum without a value that is not NULL is NULL (§5.2), so values are counted too.
             names = ["sum", "values"]
         parts |= {(name, column.variable, column.attribute) for name in names}
+    for value in (spread.value for spread in output.spreads):
+        parts |= {(f"{value.what}{power}", value.variable, value.attribute) for power in (1, 2)}
     return len(parts)
 
 

@@ -109,7 +109,12 @@ def why_not_repaired(plan: TrendPlan) -> str:
 def _matrix_numbers(plan: TrendPlan) -> int:
     """Estimate the maximum number of entries of a matrix."""
     states = sum(len(template.states) for template in plan.patterns)
-    return 2 * states * (2 * states + 1) * (1 + 2 * len(plan.output.aggregates))
+    return (
+        2
+        * states
+        * (2 * states + 1)
+        * (1 + 2 * len(plan.output.aggregates) + 3 * len(plan.output.spreads))
+    )
 
 
 def why_not_on_device(plan: TrendPlan) -> str:
@@ -141,6 +146,7 @@ def why_no_trends_on_device(plan: TrendPlan) -> str:
         in (WindowKind.TUMBLING, WindowKind.SLIDING, WindowKind.NONE),
         "only counts and sums in default numbers": plan.numbers is not tree.Numbers.EXACT
         and plan.output.kind is OutputKind.AGGREGATES
+        and not plan.output.squares_matches
         and all(a.function not in ("MIN", "MAX") for a in plan.output.aggregates),
         "only matches of any length": plan.min_length <= 1,
     }

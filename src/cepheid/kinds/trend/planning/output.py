@@ -11,10 +11,12 @@ from cepheid.expressions.functions import LANGUAGE_FUNCTIONS, nearest_function
 from cepheid.expressions.value_types import Typing
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.counts import Counts
+from cepheid.kinds.trend.planning.spreads import SPREADS, is_spread, plan_spread
 from cepheid.kinds.trend.planning.surveys import plan_survey, survey_call
 from cepheid.language import tree
 from cepheid.patterns.scope import Scope
 from cepheid.plans.plan import AggregateColumn, Output, OutputKind, ResultColumn
+from cepheid.plans.spread import Spread
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 
@@ -46,6 +48,7 @@ class OutputPlanner:
         self._taken: dict[_Key, ValueKind] = {}
         """The kind of each aggregate's argument; the average of integers is no integer."""
         self._kinds: dict[str, ValueKind] = {}
+        self._spreads: dict[str, Spread] = {}
 
     def plan(self) -> Output:
         """Plan the output of the query."""
@@ -68,6 +71,7 @@ class OutputPlanner:
             having,
             self._plan_limit(kind),
             self._counts.reason,
+            spreads=tuple(self._spreads.values()),
         )
 
     def _check_group_by(self) -> None:
@@ -85,7 +89,7 @@ class OutputPlanner:
         if survey_call(self._query) is not None:
             return OutputKind.SURVEY
         nodes = [n for item in self._query.returns.items for n in tree.walk(item.expression)]
-        if any(isinstance(node, tree.Aggregate) for node in nodes):
+        if any(isinstance(node, tree.Aggregate) or is_spread(node) for node in nodes):
             return OutputKind.AGGREGATES
         return OutputKind.ATTRIBUTES
 
@@ -99,6 +103,10 @@ class OutputPlanner:
                 self._check_log2(item, column)
                 name = f"log2_{_name_of(column)}"
                 self._add(item, ResultColumn(name, aggregate=column.name, log2=True))
+            case tree.Call() as call if is_spread(call):
+                spread = self._spread(call)
+                if spread is not None:
+                    self._add(item, ResultColumn(spread.column, aggregate=spread.name))
             case tree.Word(text=text):
                 self._plan_word(item, text, kind)
             case tree.Attribute(anchor=tree.Anchor.EACH) as attribute:
@@ -246,6 +254,19 @@ class OutputPlanner:
             self._kinds[name] = kind
         return self._aggregates[key]
 
+    def _spread(self, call: tree.Call) -> Spread | None:
+        """Plan a variance, and refuse it where only counts are known (§5.7)."""
+        if isinstance(self._query.pattern, tree.Conjunction):
+            message = "`AND` counts pairs of matches, so only `COUNT(*)` can be returned"
+            self._findings.add("E304", message, call.span, "write `RETURN COUNT(*)`")
+        if self._is_exact():
+            message = (
+                f"`NUMBERS exact` cannot compute `{format_expression(call)}`: it has a quotient"
+            )
+            self._findings.add("E321", message, call.span, "leave `NUMBERS exact` out")
+        spread = plan_spread(call, self._scope)
+        return spread and self._spreads.setdefault(spread.name, spread)
+
     def _check_distinct(self, aggregate: tree.Aggregate) -> None:
         """Check that every partition is one of the keys that are counted (§5.6)."""
         names = list(dict.fromkeys(name.text for name in aggregate.distinct))
@@ -284,8 +305,17 @@ class OutputPlanner:
             if isinstance(node, tree.Equivalence):
                 message = "an equivalence predicate is not allowed in `HAVING`"
                 self._findings.add("E313", message, node.span, "move it to WHERE")
+        having = tree.transform(having, self._named)
         Typing(self._having_kind, self._findings).check_condition(having, "HAVING")
         return having
+
+    def _named(self, node: tree.Node) -> tree.Node:
+        """Let a name stand for a variance, that only HAVING may ask for."""
+        if not (isinstance(node, tree.Call) and is_spread(node)):
+            return node
+        spread = self._spread(node)
+        name = node.function if spread is None else spread.name
+        return tree.Word(span=node.span, text=name)
 
     def _having_kind(self, node: tree.Attribute | tree.Aggregate | tree.Word) -> ValueKind:
         match node:
@@ -303,6 +333,11 @@ class OutputPlanner:
 
     def _having_name(self, node: tree.Word, text: str) -> ValueKind:
         column = self._columns.get(text)
+        if text in self._spreads or (column is not None and column.aggregate in self._spreads):
+            return ValueKind.DOUBLE
+        if column is None and text in SPREADS:
+            # A variance that was refused.
+            return ValueKind.UNKNOWN
         if column is not None and column.aggregate is not None:
             return ValueKind.DOUBLE if column.log2 else self._kinds[column.aggregate]
         attribute = column.attribute if column is not None else None

@@ -59,7 +59,11 @@ def plan_survey(query: tree.Query, scope: Scope) -> Survey | None:
         case "LONGEST", [int(number)]:
             value: MatchValue | None = MatchValue("length")
         case "TOP", [int(number), None]:
-            value = _value(call.arguments[1], scope)
+            value = value_of_match(call.arguments[1], scope)
+            if value is None:
+                argument = call.arguments[1]
+                message = f"`{format_expression(argument)}` is not a value of one match"
+                scope.findings.add("E361", message, argument.span, _EXAMPLES["TOP"])
         case _:
             message = f"`{text}` is not what `{call.function}` takes"
             scope.findings.add("E361", message, call.span, _EXAMPLES[call.function])
@@ -81,8 +85,8 @@ def _check_number(call: tree.Call, number: int, most: int, findings: Findings) -
         findings.add("E361", message, call.arguments[0].span, _EXAMPLES[call.function])
 
 
-def _value(expression: tree.Expression, scope: Scope) -> MatchValue | None:
-    """Read the value by which matches are ranked (§17.3)."""
+def value_of_match(expression: tree.Expression, scope: Scope) -> MatchValue | None:
+    """Read a value of single matches (§17.3); None if it is none."""
     functions = tree.AggregateFunction
     match expression:
         case tree.Word(text=text) if text.upper() in ("LENGTH", "DURATION"):
@@ -102,8 +106,6 @@ def _value(expression: tree.Expression, scope: Scope) -> MatchValue | None:
                 message += f"`{attribute.text}` is of kind {kind.value}"
                 scope.findings.add("E206", message, expression.span)
             return MatchValue("sum", variable.text, attribute.text)
-    message = f"`{format_expression(expression)}` is not a value of one match"
-    scope.findings.add("E361", message, expression.span, _EXAMPLES["TOP"])
     return None
 
 

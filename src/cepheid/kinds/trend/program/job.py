@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_bits
 from cepheid.errors import Diagnostic, UnsupportedError
-from cepheid.kinds.trend.planning.accumulators import parts_of
+from cepheid.kernels.moments import DURATION, second_of
+from cepheid.kinds.trend.planning.accumulators import SECOND, Part, parts_of
 from cepheid.kinds.trend.planning.granularity import force_evaluator, looks_back
 from cepheid.kinds.trend.planning.variants import Marked, mark_plan
 from cepheid.kinds.trend.program.intersection import intersect
@@ -150,15 +151,28 @@ class Job:
         return self.columns_for(program.variables)
 
     def columns_for(self, variables: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Look up which row of weights and of values a variable adds to a part, -1 for none."""
+        """Look up which row of weights and of values a variable adds to a part, -1 for none.
+
+        What adds to values of whole matches, and to their squares, see ``kernels/moments.py``.
+        """
         wcol = np.full((len(variables), len(self.parts)), -1, np.int32)
         xcol = np.full((len(variables), len(self.extremes)), -1, np.int32)
         for v, name in enumerate(map(variable_of, variables)):
             for a, part in enumerate(self.parts):
-                wcol[v, a] = a - 1 if part.variable == name else -1
+                wcol[v, a] = self._column_of(a, part, name)
             for a, extreme in enumerate(self.extremes):
                 xcol[v, a] = a if extreme.variable == name else -1
         return wcol, xcol
+
+    def _column_of(self, a: int, part: Part, variable: str) -> int:
+        """Find the row of weights that a variable adds to a part, or the code of another way."""
+        if part.what.startswith(SECOND):
+            first = self.parts.index(part._replace(what=part.what.removeprefix(SECOND)))
+            adds = self._column_of(first, self.parts[first], variable) != -1
+            return second_of(first) if adds else -1
+        if part.what == "duration":
+            return DURATION
+        return a - 1 if part.what == "length" or part.variable == variable else -1
 
     def _number_known_classes(self) -> None:
         """Assign codes to the classes that types and local predicates allow, if they are few."""

@@ -55,7 +55,8 @@ def read_arrays(job: Job, keys: KeyTable, columns: Columns) -> EventArrays:
 
 def fill_weights(row: NDArray[Any], columns: Columns, what: str, attribute: str | None) -> None:
     """Fill a row with the weight of every event in a part."""
-    if what != "sum":
+    adds = what in ("sum", "squares")
+    if not adds:
         row[:] = 1
     if attribute is None:
         return
@@ -63,7 +64,9 @@ def fill_weights(row: NDArray[Any], columns: Columns, what: str, attribute: str 
     if vector.kind in (ValueKind.TEXT, ValueKind.BOOLEAN):
         message = f"the column `{attribute}` is of kind {vector.kind.value} and cannot be summed"
         raise DataError([Diagnostic("E506", message)])
-    if what == "sum":
+    if adds:
         row[:] = vector.numbers
+    if what == "squares":
+        row *= row
     if vector.valid is not None:
         row[~vector.valid] = 0

@@ -26,6 +26,7 @@ from cepheid.kinds.trend.program.counted_keys import with_keys
 from cepheid.kinds.trend.program.exact import exact_columns, exact_numbers
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.kinds.trend.program.spreads import spread_column
 from cepheid.kinds.trend.program.wide import count_pairs, steps, to_double
 from cepheid.language import tree
 from cepheid.plans.plan import AggregateColumn, WindowKind
@@ -103,10 +104,12 @@ def _head(job: Job, added: Added, values_of: list[Any], schema: pa.Schema) -> di
 
 def _aggregates(job: Job, added: Added, schema: pa.Schema) -> dict[str, Any]:
     kinds = {field.name: field.type for field in schema}
-    return {
+    found = {
         column.name: _aggregate(job, column, added.numbers, added.values, kinds)
         for column in job.plan.output.aggregates
     }
+    spreads = job.plan.output.spreads
+    return found | {spread.name: spread_column(job, spread, added.numbers) for spread in spreads}
 
 
 def _table(
@@ -125,13 +128,11 @@ def _columns(
 ) -> pa.Table:
     """Add the columns of aggregates to those of groups and windows."""
     for result in job.plan.output.columns:
-        if result.aggregate is not None:
+        if result.aggregate is not None and not result.log2:
+            columns[result.name] = aggregates[result.aggregate]
+        elif result.aggregate is not None:
             source = next(a for a in job.plan.output.aggregates if a.name == result.aggregate)
-            columns[result.name] = (
-                _log2(job, source, numbers, aggregates[source.name])
-                if result.log2
-                else aggregates[result.aggregate]
-            )
+            columns[result.name] = _log2(job, source, numbers, aggregates[source.name])
         elif result.attribute is not None:
             columns[result.name] = columns[result.attribute]
     return pa.table(columns)
@@ -326,7 +327,7 @@ def _having(
                 keys = tuple(name.text for name in node.distinct)
                 values = found[function, names[0], names[1], keys]
             case tree.Word(text=text):
-                values = columns[text]
+                values = columns[text] if text in columns else aggregates[text]
             case _:
                 return node
         label = tree.Name(span=node.span, text=f"{len(placed)}")
