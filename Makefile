@@ -137,6 +137,10 @@ golden: dev ## Rewrite the expectations of the golden files; review the diff
 grammar: dev ## Rewrite the parser tables after a change of the grammar
 	$(BIN)/python -m cepheid.language.build_tables
 
+.PHONY: editors
+editors: dev ## Rewrite the TextMate grammar after a change of keywords or functions
+	$(BIN)/python -m cepheid.interfaces.editor.textmate
+
 .PHONY: signatures
 signatures: java dev ## List the types that tests call kernels with: every test, compiled; takes half an hour
 	rm -rf build/kernels

@@ -102,6 +102,7 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
             "E581",
             "E582",
             "E583",
+            "E585",
             "E590",
             "E591",
             "E592",

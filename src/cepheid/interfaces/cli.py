@@ -32,6 +32,7 @@ from cepheid.interfaces.cli_input import (
     refuse_options,
     result_kind,
 )
+from cepheid.interfaces.cli_lsp import lsp
 from cepheid.interfaces.cli_machine import doctor, warm
 from cepheid.interfaces.cli_options import (
     ChangesOption,
@@ -244,7 +245,7 @@ def demo(
 
 
 # The order in which help lists them: what people need first.
-for command in (demo, run, check, why, explain, fmt, stream, backtest, discover, doctor, warm):
+for command in (demo, run, check, why, explain, fmt, stream, backtest, discover, doctor, warm, lsp):
     app.command()(command)
 
 

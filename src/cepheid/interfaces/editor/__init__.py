@@ -1,0 +1,1 @@
+"""`cepheid lsp`: the language service for editors that speak the Language Server Protocol."""
