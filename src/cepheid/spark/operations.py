@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from cepheid.jobs.changes.asked import Changes
-from cepheid.jobs.changes.ops import BEFORE, DELETE, SPELLINGS, TEXTS
+from cepheid.jobs.changes.ops import SPELLINGS, TEXTS
 from cepheid.spark.records import quoted
 
 if TYPE_CHECKING:
@@ -21,11 +21,6 @@ def operation(changes: Changes) -> Column:
     for spelling, number in TEXTS.items():
         by_number.setdefault(number, []).append(spelling)
     return sf.coalesce(*(sf.when(text.isin(*own), sf.lit(n)) for n, own in by_number.items()))
-
-
-def takes_away(changes: Changes) -> Column:
-    """Mark the changes that add no event."""
-    return sf.coalesce(operation(changes).isin(BEFORE, DELETE), sf.expr("false"))
 
 
 def wrong_operation(changes: Changes) -> Column:

@@ -70,17 +70,23 @@ class Follower:
     def to_bytes(self) -> bytes:
         """Serialize the table."""
         ledger = self.ledger.to_bytes()
-        saved = _Saved(self._meaning, self.until, self.latest, ledger, self.engine.to_bytes())
+        saved = _Saved(self.meaning, self.until, self.latest, ledger, self.engine.to_bytes())
         return write_state(FORMAT, saved)
 
     def read(self, data: bytes) -> None:
         """Deserialize what ``to_bytes`` wrote; E524 if it is of another query."""
-        saved = read_own(FORMAT, data, _Saved, self._meaning, self._meaning)
+        saved = read_own(FORMAT, data, _Saved, self.meaning, self.meaning)
         self.until, self.latest, self._begun = saved.until, saved.latest, True
         self.ledger.read(saved.ledger)
         self.engine.read(saved.engine)
 
     @property
-    def _meaning(self) -> tuple[str, ...]:
+    def size(self) -> int:
+        """Count the ids that are known, whether they have an event or not."""
+        return len(self.ledger.keys)
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        """Describe the query, its changes and their columns, for states."""
         columns = msgspec.json.encode([(f.name, str(f.type)) for f in self.schema]).decode()
         return meaning_of(self.plan), msgspec.json.encode(self.changes).decode(), columns

@@ -20,10 +20,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from cepheid.events.temporal import TIME_MAX
 from cepheid.expressions.spark_numbers import long
 from cepheid.jobs.changes.asked import Changes
-from cepheid.jobs.changes.ops import UPDATE
+from cepheid.jobs.changes.ops import BEFORE, DELETE, UPDATE
 from cepheid.jobs.kind import kind_of
 from cepheid.plans.plan import Plan
-from cepheid.spark.operations import operation, takes_away, wrong_operation
+from cepheid.spark.operations import operation, wrong_operation
 from cepheid.spark.records import BAD, CORRUPT, ORIGIN, RAW, REASON, event_columns, quoted
 from cepheid.spark.schema import micros_of, path_of
 from cepheid.spark.text_times import is_text_time, is_unreadable, text_time
@@ -46,7 +46,7 @@ BAD_SCHEMA = StructType([StructField(name, StringType()) for name in (ORIGIN, RA
 CODE = "E526"
 """The diagnostic of a bad record that stops a query."""
 
-_CAUSE = "__cause"
+_CAUSE, _OP = "__cause", "__operation"
 _UNPARSED = "the text could not be parsed"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TIMES = (*_INTEGERS, "date", "timestamp", "timestamp_ntz")
@@ -129,8 +129,12 @@ class Checked(NamedTuple):
     @staticmethod
     def of(frame: DataFrame, asked: Asked, metrics: str = RECORDS) -> Checked:
         """Check the records of a stream."""
+        names = tuple(event_columns(frame))
+        if asked.changes is not None:
+            # A column of its own: Spark would compute it wherever it is used.
+            frame = frame.withColumn(_OP, operation(asked.changes))
         marked = frame.withColumn(_CAUSE, _cause(frame, asked))
-        return Checked(marked, asked, metrics, tuple(event_columns(frame)))
+        return Checked(marked, asked, metrics, names)
 
     def events(self, policy: str) -> DataFrame:
         """Count all records, and keep the events, or fail at the first bad record (E526)."""
@@ -216,8 +220,9 @@ def _cause(frame: DataFrame, asked: Asked) -> Column:
     found = [_unread(frame), time.isNull()]
     if asked.changes is not None:
         # Of an event that leaves, only the columns that tell events apart are looked at.
-        time = sf.when(~takes_away(asked.changes), time)
-        found = [_no_change(frame, asked.changes), ~takes_away(asked.changes) & time.isNull()]
+        takes_away = sf.coalesce(sf.col(_OP).isin(BEFORE, DELETE), sf.expr("false"))
+        time = sf.when(~takes_away, time)
+        found = [_no_change(frame, asked.changes), ~takes_away & time.isNull()]
     if kind in _TIMES:
         ticks = micros_of(time, kind)
         tick_ns = asked.tick_ns if kind in _INTEGERS else 1000
@@ -233,10 +238,9 @@ def _cause(frame: DataFrame, asked: Asked) -> Column:
 
 def _no_change(frame: DataFrame, changes: Changes) -> Column:
     """Build the condition that a record cannot be read, or does not say what it changes."""
-    number = operation(changes)
-    wrong = number.isNull()
+    wrong = sf.col(_OP).isNull()
     if not changes.id:
-        wrong |= number == sf.lit(UPDATE)
+        wrong |= sf.col(_OP) == sf.lit(UPDATE)
     unread = _unread(frame)
     return wrong if unread is None else wrong | unread
 

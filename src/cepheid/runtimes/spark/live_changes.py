@@ -22,6 +22,7 @@ from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.changes.asked import Changes, check_changelog
 from cepheid.jobs.changes.follow import Follower
+from cepheid.jobs.changes.journal import Journal
 from cepheid.jobs.changes.ops import BEFORE, DELETE, read_ops
 from cepheid.jobs.changes.rows import changelog_schema
 from cepheid.jobs.kind import kind_of
@@ -189,19 +190,14 @@ def follow_turn(work: Work, changes: Changes) -> tasks.Turn:
         bucket: int, data: bytes | None, arrived: list[pa.Table], latest: int | None, _passed: int
     ) -> tuple[bytes, Outcome]:
         del bucket
-        names = changes.attributes(work.schema.names)
-        events = pa.schema([work.schema.field(name) for name in names])
-        follower = Follower(work.planned(), events, changes)
-        if data is not None:
-            follower.read(data)
-        table = pa.concat_tables([work.schema.empty_table(), *arrived])
-        rows = follower.take(table)
-        before = follower.until
-        until = watermark_after(work, before, latest)
-        if until is not None:
-            follower.advance(until)
+        schema = work.schema
+        events = pa.schema([schema.field(n) for n in changes.attributes(schema.names)])
+        journal = Journal(lambda: Follower(work.planned(), events, changes), work.buckets, data)
+        table = pa.concat_tables([schema.empty_table(), *arrived])
+        rows = journal.take(table, lambda before: watermark_after(work, before, latest))
+        follower = journal.follower
         lag = 0 if latest is None else max(latest - follower.until, 0)
-        return follower.to_bytes(), Outcome(
+        return journal.to_bytes(), Outcome(
             work.shown(rows),
             len(table),
             follower.counts.late,
