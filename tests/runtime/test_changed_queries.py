@@ -200,3 +200,60 @@ def test_other_kinds(old: str, new: str, sentence: str) -> None:
         found, expected = changed(old, new)
         assert found == expected
         assert found
+
+
+FEEDS = (
+    "CREATE STREAM Sums AS SELECT key, SUM(price) AS total FROM s GROUP BY key WINDOW 2 s; "
+    "RETURN key, COUNT(*), SUM(m.total) PATTERN Sums m+ GROUP-BY key WITHIN 8 s SLIDE 2 s"
+)
+TRENDS = (
+    "CREATE STREAM Pairs AS RETURN key, COUNT(*) AS n PATTERN SEQ(A, B) GROUP-BY key "
+    "WITHIN 4 s SLIDE 2 s; SELECT key, n FROM Pairs WHERE n > 0"
+)
+ROWS = "CREATE STREAM Rows AS SELECT key, price + 1 AS p FROM s; SELECT key, p FROM Rows"
+STAGES: list[tuple[str, str, str]] = [
+    # What feeds a stage is in its state, whatever the state of the stage before it holds.
+    (
+        FEEDS,
+        FEEDS.replace("BY key WINDOW", "BY key HAVING SUM(price) > 2 WINDOW"),
+        "HAVING of `Sums`",
+    ),
+    (FEEDS, FEEDS.replace("SUM(price) AS", "SUM(price) + 1 AS"), "HAVING of `Sums`"),
+    (TRENDS, TRENDS.replace("SLIDE 2 s;", "SLIDE 2 s HAVING COUNT(*) > 1;"), "HAVING of `Pairs`"),
+    (ROWS, ROWS.replace("+ 1", "+ 2"), "HAVING of `Rows`"),
+    (ROWS, ROWS.replace("FROM s", "FROM s WHERE price > 1"), "WHERE or ON of `Rows`"),
+    (FEEDS, FEEDS.replace("WITHIN 8 s", "WITHIN 6 s"), "WITHIN, SLIDE or EMIT"),
+    (FEEDS, FEEDS.replace("SUM(m.total)", "MIN(m.total)"), "needs `MIN(m.total)`, which"),
+    # The last query changes as one that stands alone.
+    (FEEDS, FEEDS + " HAVING COUNT(*) > 1", ""),
+    (FEEDS, FEEDS.replace("SUM(m.total)", "AVG(m.total)"), ""),
+    (FEEDS, FEEDS.replace("COUNT(*), SUM(m.total)", "SUM(m.total) AS all"), ""),
+    (FEEDS, FEEDS.replace("GROUP BY key", "-- every shop\n  GROUP BY key"), ""),
+    (TRENDS, TRENDS.replace("PATTERN", "\n PATTERN"), ""),
+    (ROWS, ROWS.replace("; SELECT key, p", "; SELECT key, p * 2 AS q"), ""),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "sentence"), STAGES)
+def test_stages_of_pipelines(old: str, new: str, sentence: str) -> None:
+    data, _ = go(work_of(old), None, EVENTS.slice(0, CUT), 4_000_000)
+    if sentence:
+        with pytest.raises(cepheid.DataError) as caught:
+            go(work_of(new), data, EVENTS.slice(CUT), FAR)
+        (diagnostic,) = caught.value.diagnostics
+        assert diagnostic.code == "E524"
+        assert sentence in diagnostic.message
+    else:
+        found, expected = changed(old, new)
+        assert found == expected
+        assert found
+
+
+def test_a_live_pipeline_in_process_notices_a_changed_stage() -> None:
+    live = cepheid.query(FEEDS).live(EVENTS.schema)
+    live.feed(EVENTS.slice(0, CUT))
+    state = live.save()
+    cepheid.query(FEEDS + " HAVING COUNT(*) > 1").live(EVENTS.schema, state=state)
+    changed_ = FEEDS.replace("GROUP BY key", "GROUP BY key HAVING SUM(price) > 2")
+    with pytest.raises(cepheid.DataError, match="HAVING of `Sums` differs"):
+        cepheid.query(changed_).live(EVENTS.schema, state=state)

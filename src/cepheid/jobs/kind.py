@@ -99,6 +99,10 @@ class Kind(ABC):
         """Collect the parts of a query that shape its state; a state of other parts is refused."""
         return whole_meaning(plan)
 
+    def rows_meaning(self, plan: Any) -> str:
+        """Serialize everything that shapes the rows of a query, whether or not its state does."""
+        return whole_meaning(plan)["the query"]
+
     def shows_whole_events(self, plan: Any) -> bool:
         """Check whether rows show all columns of events, also those that are added later."""
         del plan

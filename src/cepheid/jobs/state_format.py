@@ -93,14 +93,14 @@ def read_own(
     data: bytes,
     kind: type[Own],
     meaning: tuple[str, ...],
-    texts: tuple[str, ...],
+    *earlier: tuple[str, ...],
 ) -> Own:
     """Deserialize a state and check that its queries mean the same; raises as ``read_state``.
 
-    ``texts`` is what earlier versions wrote instead of the meaning.
+    ``earlier`` is what earlier versions wrote instead of the meaning.
     """
     found = read_state(form, data, kind)
-    if found.texts not in (meaning, texts):
+    if found.texts not in (meaning, *earlier):
         why = f"the state belongs to another {form.owner.partition(' ')[2]}"
         raise misfit(why)
     return found

@@ -9,10 +9,11 @@ from cepheid.jobs.explain_spark import describe_strategies
 from cepheid.jobs.kind import Described, NamedType, kind_of
 from cepheid.jobs.stepped import SteppedKind
 from cepheid.kinds.pipeline.bind import compile_pipeline
+from cepheid.kinds.pipeline.continuing import continued_pipeline, meaning_of_pipelines
 from cepheid.kinds.pipeline.explain import describe_pipeline, mermaid_of, title_of
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
-from cepheid.plans.meaning import Meaning, fingerprint, times_of
+from cepheid.plans.meaning import Meaning
 from cepheid.plans.needs import Needs, needs_by_key
 from cepheid.plans.plan import BASE_STREAM, PipelinePlan
 
@@ -69,14 +70,16 @@ class PipelineKind(SteppedKind):
 
     def meaning(self, plan: PipelinePlan) -> Meaning:
         """Collect the parts of all stages that shape their states."""
-        found = {"the time or the order of events": times_of(plan)}
-        streams = [(s.name, s.reads, s.times, s.hidden, s.at_end) for s in plan.stages]
-        found["the streams"] = fingerprint(streams)
-        for stage in plan.stages:
-            name = f"`{stage.name}`" if stage.name else "the last query"
-            parts = kind_of(stage.plan).meaning(stage.plan)
-            found |= {f"{part} of {name}": text for part, text in parts.items()}
-        return found
+        return meaning_of_pipelines(plan)
+
+    def memory(self, plan: PipelinePlan) -> Any:
+        """Describe the last query for a changed one that continues with its state."""
+        last = plan.stages[-1].plan
+        return kind_of(last).memory(last)
+
+    def continued(self, plan: PipelinePlan, before: Meaning, memory: Any) -> PipelinePlan:
+        """Adapt the last query to the state of an earlier one; E524 if a stage does not fit."""
+        return continued_pipeline(plan, before, memory)
 
     def why_not(self, question: Any, counting: Any) -> Any:
         """Explain why a pipeline has no or few rows: its first stage without any."""

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from cepheid.jobs.ordering import STEP_ROWS, slices
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.steps import Steps, run_steps, step_in_halves, take_until
 from cepheid.jobs.tables import pack_table, unpack_table, with_columns
+from cepheid.kinds.pipeline.continuing import states_of_stages
 from cepheid.kinds.pipeline.inputs import Inputs, as_events, event_schema, times_in
 from cepheid.plans.plan import BASE_STREAM, PipelinePlan, StagePlan
 
@@ -153,7 +155,8 @@ class PipelineSteps(NamedTuple):
     def read(self, data: bytes) -> PipelineState:
         """Deserialize a state; E524 if it belongs to another query."""
         own = (meaning_of(self.plan),)
-        saved = read_own(FORMAT, data, _Snapshot, own, text_of(self.plan))
+        earlier = (msgspec.json.encode(states_of_stages(self.plan)).decode(),)
+        saved = read_own(FORMAT, data, _Snapshot, own, earlier, text_of(self.plan))
         pairs = zip(self.stages, saved.engines, strict=True)
         engines = tuple(stage.job.read(engine) for stage, engine in pairs)
         none = self.start().waiting

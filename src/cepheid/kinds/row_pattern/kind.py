@@ -48,6 +48,10 @@ class RowPatternKind(SteppedKind):
         clause = f"SELECT * FROM {text_of_clause(plan)}"
         return {"the time or the order of rows": times_of(plan), "the clause": clause}
 
+    def rows_meaning(self, plan: RowPatternPlan) -> str:
+        """Return the text: of what is around the clause, there is no other form."""
+        return plan.text
+
     def check_live(self, plan: RowPatternPlan) -> None:
         """Refuse a clause that needs the first or the last row of a stream (E405)."""
         from cepheid.kinds.row_pattern.live_plan import why_not_planned_live
