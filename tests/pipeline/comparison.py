@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from tests.pipeline.drawing import Drawn
+from tests.row_pattern import reference
 
 import cepheid
 from cepheid.api import CompiledQuery
+from cepheid.kinds.row_pattern.statement import read_statement
 from cepheid.language import tree
 from cepheid.language.parser import parse
 from cepheid.plans.plan import PipelinePlan
@@ -37,7 +40,19 @@ def plan_of(drawn: Drawn) -> PipelinePlan:
 def expected_rows(drawn: Drawn) -> list[str]:
     query = parse(drawn.text)
     assert isinstance(query, tree.PipelineQuery)
-    return sorted(map(shown, evaluate_pipeline(query, drawn.events)))
+    found = evaluate_pipeline(query, drawn.events, row_patterns=row_patterns)
+    return sorted(map(shown, found))
+
+
+def row_patterns(text: str, events: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """Evaluate a row pattern by definition; of one row a match, a measure has its time."""
+    timed = text.replace(" MEASURES ", " MEASURES FINAL LAST(ts) AS at, ")
+    (site,) = read_statement(timed).sites
+    rows = reference.recognize(site.clause, events)
+    names = re.findall(r"\w+", text.partition(" FROM ")[0].removeprefix("SELECT"))
+    names = names or [name for name in rows[0] if name != "at"] if rows else []
+    at = "at" if site.clause.rows == "one" else "ts"
+    return [(row[at], {name: row[name] for name in names}) for row in rows]
 
 
 def plain(table: pa.Table) -> list[str]:

@@ -82,7 +82,7 @@ class Stages:
     def add(self, name: str, place: int) -> str:
         """Draw the query of a stream, and make it known."""
         makers = [self.rows, self.windows, self.counted, self.joined, self.trends, self.matches]
-        makers += [self.situations, self.funnel]
+        makers += [self.situations, self.funnel, self.row_patterns]
         text, stream = self.draw(choice(makers))(name, place)
         self.streams.append(stream)
         return text
@@ -177,6 +177,22 @@ class Stages:
         one, two = (self.draw(choice(source.types)) for _ in range(2))
         text = f"RETURN FUNNEL(k) PATTERN SEQ({one} x, {two} y) {window(self.draw)}"
         return text, Stream(name, (name,), ("step", "keys"), keyed=False, edges="times")
+
+    def row_patterns(self, name: str, n: int) -> tuple[str, Stream]:
+        source = self.source(ordered=True)
+        number, limit = self.number(source), self.draw(st.integers(0, 2))
+        keyed = source.keyed and self.draw(st.integers(0, 3)) > 0
+        listed = self.draw(st.booleans())
+        shown = "*" if not listed and self.draw(st.booleans()) else f"{'k, ' * keyed}v{n}, w{n}"
+        pattern = self.draw(choice(["A B", "A B+ C?", "A+? B", "A B* C", "A (B | C)+"]))
+        text = f"SELECT {shown} FROM {source.name} MATCH_RECOGNIZE ({'PARTITION BY k ' * keyed}"
+        text += f"ORDER BY ts MEASURES LAST({number}) AS v{n}, COUNT(*) AS w{n} "
+        text += "ALL ROWS PER MATCH " * listed
+        text += self.draw(choice(["", "AFTER MATCH SKIP TO NEXT ROW "]))
+        text += f"PATTERN ({pattern}) WITHIN {self.draw(st.integers(1, 8)) * SECOND} "
+        defined = f"A AS {number} > {limit}, B AS {number} >= PREV({number})"
+        text += f"DEFINE {defined}{f', C AS {number} < A.{number}' * ('C' in pattern)})"
+        return text, Stream(name, (name,), (f"v{n}", f"w{n}"), keyed, ordered=False)
 
 
 @st.composite

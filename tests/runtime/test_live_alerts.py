@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.engine.comparison import table_of
 from tests.engine.test_linear import SCHEMA
 from tests.engine.test_workload import related_queries
@@ -240,6 +241,19 @@ def test_twins_share_a_state_only_if_they_came_together() -> None:
 
 
 TEXT = "RETURN key, COUNT(*) PATTERN A GROUP-BY key WITHIN 2 s SLIDE 1 s"
+ROWS = (
+    "SELECT {} FROM s MATCH_RECOGNIZE (PARTITION BY key ORDER BY ts MEASURES COUNT(*) AS n, "
+    "LAST(ts) AS at {} PATTERN (A B*) WITHIN 3000000 DEFINE A AS type = 'A', B AS type <> 'C')"
+)
+DATED = [
+    TEXT,
+    ROWS.format("*", ""),
+    ROWS.format("key, n", "ALL ROWS PER MATCH AFTER MATCH SKIP TO NEXT ROW"),
+    f"CREATE STREAM R AS {ROWS.format('key, n', '')}; SELECT key, n FROM R WHERE n > 1",
+    f"CREATE STREAM E AS SELECT key, type AS kind FROM s; "
+    f"{ROWS.format('key, n', '').replace('FROM s', 'FROM E').replace('type', 'kind')}",
+]
+"""Rules whose rows have a time; those of row patterns leave later, and in another order."""
 
 
 @settings(max_examples=max(settings().max_examples // 3, 10))
@@ -249,16 +263,22 @@ TEXT = "RETURN key, COUNT(*) PATTERN A GROUP-BY key WITHIN 2 s SLIDE 1 s"
     st.integers(1, 6),
     st.sampled_from([(), ("key",)]),
     st.integers(1, 4),
+    st.sampled_from(DATED),
 )
 def test_limits_give_what_they_give_in_batch(
-    events: list[Mapping[str, object]], most: int, length: int, by: tuple[str, ...], size: int
+    events: list[Mapping[str, object]],
+    most: int,
+    length: int,
+    by: tuple[str, ...],
+    size: int,
+    text: str,
 ) -> None:
     assume(events)
     table = ordered(table_of(events), query(TEXT).plan)
     assume("key" in table.column_names)
     limits = Limit(1, length * SECOND, by), Limit(most, 2 * length * SECOND)
-    put = put_of("limited", TEXT, table.schema, *limits)
-    free = put_of("free", TEXT, table.schema)
+    put = put_of("limited", text, table.schema, *limits)
+    free = put_of("free", text, table.schema)
     assert put is not None
     assert free is not None
     bucket = Log(table.schema, 0)
@@ -335,3 +355,35 @@ def test_rules_run_where_their_groups_and_limits_are_whole() -> None:
     assert keys[freedom_of(listed, (by_key,)).place(keys)] == ("key",)
     one = freedom_of(query(TEXT).with_schema(schema).plan, ())
     assert keys_for([one, freedom_of(plan, ()), Freedom(None, ())]) == (("key",), ())
+
+
+def test_limits_of_row_patterns_apply_in_the_order_of_time() -> None:
+    """The match of q is certain first, because a C ends it; that of p has the earlier time.
+
+    time   1    2    3    9
+    p      A
+    q           A    C    C
+    """
+    times = [SECOND, 2 * SECOND, 3 * SECOND, 9 * SECOND]
+    keys, types = ["p", "q", "q", "q"], ["A", "A", "C", "C"]
+    events = pa.table({"ts": times, "type": types, "key": keys, "price": [1.0] * 4})
+    put = put_of("one", ROWS.format("key, n", ""), events.schema, Limit(1, 60 * SECOND), None)
+    free = put_of("free", ROWS.format("key, n", ""), events.schema)
+    assert put is not None
+    assert free is not None
+    bucket = Log(events.schema, 0)
+    bucket.turn(events.slice(0, 3), 3 * SECOND + 1000, put, free)
+    # Without limits, an alert leaves as soon as it is certain.
+    assert [json.loads(row)["key"] for row in bucket.of("free")] == ["q"]
+    assert bucket.of("one") == []
+    bucket.turn(events.slice(3), 9 * SECOND)
+    assert [json.loads(row)["key"] for row in bucket.of("one")] == ["p"]
+    assert [row["at"] for row in bucket.rows if row["rule"] == "one"] == [SECOND]
+    assert bucket.suppressed == {("one", "duplicate"): 1}
+    # Without its limit, the rule gives at once what it holds.
+    last = pa.table(
+        {"ts": [99 * SECOND] * 2, "type": ["A", "C"], "key": ["q"] * 2, "price": [1.0] * 2}
+    )
+    bucket.turn(last, 99 * SECOND + 1000)
+    bucket.turn(None, 99 * SECOND + 1000, replace(put, deduplicate=None, version=2))
+    assert [row["at"] for row in bucket.rows if row["rule"] == "one"] == [SECOND, 99 * SECOND]

@@ -21,7 +21,8 @@ class Derivation(NamedTuple):
     """A query whose rows are events: its plan, and the columns whose maximum is their time.
 
     ``hidden`` columns are no attributes. Without ``at_end``, rows that only the end of the stream
-    gives are no events. Rows are certain ``delay`` ticks after these times.
+    gives are no events. Rows are certain ``delay`` ticks after these times. ``at`` says in words
+    when an event is, if its columns do not.
     """
 
     plan: Plan
@@ -29,6 +30,7 @@ class Derivation(NamedTuple):
     hidden: tuple[str, ...] = (MATCH_ID,)
     at_end: bool = True
     delay: int = 0
+    at: str = ""
 
 
 class Split(NamedTuple):
@@ -76,6 +78,6 @@ def limited_rows(plan: Plan) -> NoReturn:
     raise UnsupportedError([Diagnostic("E414", message, helps=helps)], plan.text)
 
 
-def untimed_rows(plan: Plan, what: str, way_out: str) -> NoReturn:
+def untimed_rows(plan: Plan, what: str, *ways_out: str) -> NoReturn:
     """Refuse a stage whose rows tell no time (E415)."""
-    raise UnsupportedError([Diagnostic("E415", what, helps=(way_out,))], plan.text)
+    raise UnsupportedError([Diagnostic("E415", what, helps=ways_out)], plan.text)

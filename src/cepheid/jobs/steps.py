@@ -74,6 +74,15 @@ class Steps(Protocol[StateType]):
         """Measure the size of a state."""
 
 
+@runtime_checkable
+class Lags(Protocol):
+    """A step function whose rows leave later than at their times (§15.3)."""
+
+    @property
+    def lag(self) -> int:
+        """Return how long after its time a row may leave, in ticks."""
+
+
 class LocalSteps(NamedTuple):
     """A step function over bounded input."""
 

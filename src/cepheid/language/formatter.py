@@ -54,7 +54,10 @@ def format_text(text: str) -> str:
     clause_at = {end: idx for idx, (end, _) in enumerate(clauses)}
     above: list[list[str]] = [[] for _ in range(len(clauses) + 1)]
     behind: dict[int, str] = {}
+    kept = [node.span for node in tree.walk(query) if isinstance(node, tree.RowPatternQuery)]
     for comment in comments_of(text):
+        if any(span.start <= comment.span.start < span.end for span in kept):
+            continue  # It is in the text of the query.
         lines = [f"-- {line.strip()}".rstrip() for line in comment.text.split("\n")]
         ended = clause_at.get(comment.previous_end)
         if ended is not None and _ends_line(text, comment):

@@ -213,10 +213,25 @@ def has_row_pattern(text: str) -> bool:
     >>> has_row_pattern("SELECT * FROM s WHERE x = 'MATCH_RECOGNIZE ('")
     False
     """
+    return row_pattern_source(text) is not None
+
+
+def row_pattern_source(text: str) -> re.Match[str] | None:
+    """Find the table that the MATCH_RECOGNIZE clause of a SELECT reads: what comes after FROM.
+
+    None if the text has no such clause.
+    """
     if "MATCH_RECOGNIZE" not in text.upper() or not is_select(text):
-        return False
-    words = [m.group().upper() for m in TOKEN.finditer(text) if m.lastgroup != "SKIP"]
-    return ("MATCH_RECOGNIZE", "(") in pairwise(words)
+        return None
+    source: re.Match[str] | None = None
+    tokens = [m for m in TOKEN.finditer(text) if m.lastgroup != "SKIP"]
+    for token, following in pairwise(tokens):
+        word = token.group().upper()
+        if word == "MATCH_RECOGNIZE" and following.group() == "(":
+            return source or token
+        if word == "FROM" and token.lastgroup == "WORD":
+            source = following
+    return None
 
 
 def first_mistake(text: str) -> Diagnostic | None:

@@ -24,6 +24,7 @@ from cepheid.language.lexer import (
     is_about_situations,
     is_select,
     lex,
+    row_pattern_source,
 )
 from cepheid.language.statements import Statement, is_pipeline, split_statements
 from cepheid.language.syntax_errors import explain_unexpected
@@ -58,7 +59,7 @@ def parse(text: str) -> tree.Query:
             [Diagnostic("E106", message, helps=("split it into several queries",))]
         )
     if has_row_pattern(text):
-        return tree.RowPatternQuery(span=Span(0, len(text)), text=text.strip())
+        return _row_pattern(text, 0)
     if not is_pipeline(text):
         return _parse_one(text, text)
     try:
@@ -73,11 +74,24 @@ def parse(text: str) -> tree.Query:
 def _parse_stage(statement: Statement, text: str) -> tree.StageQuery:
     """Parse a query of a pipeline; blanks before it keep its places in the whole text."""
     lines = "".join("\n" if c == "\n" else " " for c in text[: statement.begin])
-    query = _parse_one(lines + text[statement.begin : statement.end], text)
+    own = lines + text[statement.begin : statement.end]
+    if has_row_pattern(own):
+        query: tree.Query = _row_pattern(own, statement.begin)
+    else:
+        query = _parse_one(own, text)
     name = None
     if statement.name is not None:
         name = tree.Name(span=statement.name_span, text=statement.name)
     return tree.StageQuery(span=query.span, query=query, name=name)
+
+
+def _row_pattern(text: str, begin: int) -> tree.RowPatternQuery:
+    """Keep the text of a row pattern, which its kind reads, and find the stream that it reads."""
+    source = row_pattern_source(text)
+    assert source is not None, "the text has a clause"
+    span = Span(source.start(), source.end())
+    name = tree.Name(span=span, text=source.group().strip('`"'))
+    return tree.RowPatternQuery(span=Span(begin, len(text)), text=text.strip(), source=name)
 
 
 def _parse_one(text: str, whole: str) -> tree.Query:

@@ -363,6 +363,7 @@ class RowPatternQuery(Query, frozen=True, eq=False):
 
     pattern: Pattern = NO_PATTERN
     text: str = ""
+    source: Name | None = None
 
 
 # ---------------------------------------------------------------------------------------

@@ -431,13 +431,14 @@ class RowPatternPlan(Plan, frozen=True, kw_only=True, tag="row pattern"):
     The clause is sent as text, ``SELECT * FROM table MATCH_RECOGNIZE (...)``, and is bound again
     to the columns of its table where it runs; there are none before the columns are known.
     ``steps`` and ``states`` bound its search; ``zone`` is the time zone of the session, or empty
-    for times in their own zones.
+    for times in their own zones. ``timed`` rows have a column with their time (§15.3).
     """
 
     table_columns: tuple[str, ...]
     zone: str
     steps: int | None
     states: int | None
+    timed: bool = False
 
     @property
     def what(self) -> str:
@@ -452,8 +453,8 @@ BASE_STREAM = 0
 class StagePlan(msgspec.Struct, frozen=True):
     """A query of a pipeline, and the streams that it reads: 0 is the base stream, n the n-th stage.
 
-    Its rows become events by ``times``, ``hidden``, ``at_end`` and ``delay`` (``jobs/derived.py``);
-    the last stage has none.
+    Its rows become events by ``times``, ``hidden``, ``at_end``, ``delay`` and ``at``
+    (``jobs/derived.py``); the last stage has none.
     """
 
     name: str
@@ -463,6 +464,7 @@ class StagePlan(msgspec.Struct, frozen=True):
     hidden: tuple[str, ...] = ()
     at_end: bool = True
     delay: int = 0
+    at: str = ""
 
 
 class PipelinePlan(Plan, frozen=True, kw_only=True, tag="pipeline"):

@@ -6,7 +6,7 @@ microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,8 @@ from cepheid.testing.oracle_select import evaluate_tree
 
 Event = dict[str, Any]
 Timed = tuple[int, Event]
+RowPatterns = Callable[[str, list[Event]], list[Timed]]
+"""Evaluates the text of a row pattern by definition, and gives the time of every row (§15.3)."""
 TIME, LATER, ROWS = "__time", "__later", "__rows"
 _NOWHERE = Span(0, 0)
 
@@ -29,6 +31,7 @@ def evaluate_pipeline(
     *,
     time: str = "ts",
     type: str = "type",  # noqa: A002
+    row_patterns: RowPatterns | None = None,
 ) -> list[Event]:
     """Evaluate all queries of a pipeline over base events, and return the rows of the last one."""
     streams: dict[str, list[Event]] = {}
@@ -36,12 +39,21 @@ def evaluate_pipeline(
     for stage in query.stages[:-1]:
         assert stage.name is not None, "only the last query has no name"
         name = stage.name.text
-        found = timed_rows(stage.query, _read(stage.query, streams, base, time, type), time, type)
+        read = _read(stage.query, streams, base, time, type)
+        if isinstance(stage.query, tree.RowPatternQuery):
+            assert row_patterns is not None, "the caller brings their definition"
+            found = row_patterns(stage.query.text, read[""])
+        else:
+            found = timed_rows(stage.query, read, time, type)
         # Rows of one time keep their order (§15.5).
         found.sort(key=lambda pair: pair[0])
         streams[name] = [_event(at, name, row, time, type) for at, row in found]
     last = query.stages[-1].query
-    return rows_of(last, _read(last, streams, base, time, type), time, type)
+    read = _read(last, streams, base, time, type)
+    if isinstance(last, tree.RowPatternQuery):
+        assert row_patterns is not None, "the caller brings their definition"
+        return [row for _, row in row_patterns(last.text, read[""])]
+    return rows_of(last, read, time, type)
 
 
 def _event(at: int, name: str, row: Event, time: str, type_column: str) -> Event:
@@ -67,7 +79,7 @@ def _read(
     if isinstance(query, tree.SelectQuery):
         names = [stream.name.text for stream in query.streams]
         return {name: streams.get(name, base) for name in names}
-    if isinstance(query, tree.SituationQuery):
+    if isinstance(query, tree.SituationQuery | tree.RowPatternQuery):
         name = "" if query.source is None else query.source.text
         return {"": streams.get(name, base)}
     types = list(_types(query.pattern))

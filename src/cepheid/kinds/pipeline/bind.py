@@ -95,7 +95,7 @@ def streams_read(query: tree.Query) -> Iterator[tree.Name]:
     """Yield the names after FROM and JOIN."""
     if isinstance(query, tree.SelectQuery):
         yield from (stream.name for stream in query.streams)
-    elif isinstance(query, tree.SituationQuery) and query.source is not None:
+    elif isinstance(query, tree.SituationQuery | tree.RowPatternQuery) and query.source is not None:
         yield query.source
 
 
@@ -161,6 +161,7 @@ def _derived(planned: StagePlan, stage: tree.StageQuery, text: str) -> StagePlan
         found.hidden,
         found.at_end,
         found.delay,
+        found.at,
     )
 
 

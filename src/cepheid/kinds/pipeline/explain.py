@@ -50,6 +50,8 @@ def name_of(plan: PipelinePlan, place: int) -> str:
 
 def describe_time(stage: StagePlan) -> str:
     """Describe the time of the events of a stage; a deadline makes rows certain later (§15.3)."""
+    if stage.at:
+        return stage.at
     if len(stage.times) > 1:
         return "the later event of the pair"
     told = f"`{stage.times[0]}`"

@@ -3,13 +3,14 @@
 Stages run one after the other in every step. Only events before the watermark are released, that of
 the base stream, so all events of one time reach a stage together and in order. Rows of a stage
 become events; those at the watermark wait for the next step, because base events of their time may
-still come.
+still come. Rows of some stages leave later than at their times; what reads them is *behind* the
+watermark by that lag, and so are the base events that it reads.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.events.files import present
+from cepheid.events.temporal import LONG_AGO
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import BATCH_ROWS, local_job, slices_of
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS, slices
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
-from cepheid.jobs.steps import Steps, run_steps, step_in_halves, take_until
+from cepheid.jobs.steps import Lags, Steps, run_steps, step_in_halves, take_until
 from cepheid.jobs.tables import pack_table, unpack_table, with_columns
 from cepheid.kinds.pipeline.continuing import states_of_stages
 from cepheid.kinds.pipeline.inputs import Inputs, as_events, event_schema, times_in
@@ -36,6 +38,8 @@ class PipelineState(NamedTuple):
 
     engines: tuple[Any, ...]
     waiting: tuple[pa.Table, ...]
+    until: int = LONG_AGO
+    """Stages have read what is before this time, less what they are behind."""
 
 
 class _Snapshot(Meant):
@@ -43,15 +47,24 @@ class _Snapshot(Meant):
 
     engines: tuple[bytes, ...]
     waiting: tuple[bytes, ...]
+    until: int = LONG_AGO
 
 
 class Stage(NamedTuple):
-    """A stage that runs: its step function, its input, and the events that its rows are."""
+    """A stage that runs: its step function, its input, and the events that its rows are.
+
+    It reads events up to the watermark less ``behind``.
+    """
 
     plan: StagePlan
     job: Steps[Any]
     inputs: Inputs
     events: pa.Schema
+    behind: int = 0
+
+    def mark(self, until: int | None) -> int | None:
+        """Return the time up to which it reads at a watermark."""
+        return None if until is None else until - self.behind
 
 
 class PipelineSteps(NamedTuple):
@@ -111,42 +124,63 @@ class PipelineSteps(NamedTuple):
 
     def _run(self, state: PipelineState, until: int | None) -> tuple[PipelineState, pa.Table]:
         last = len(self.stages) - 1
-        engines, waiting, released = self.feed(state, until, last)
+        after, events = self.feed(state, until)
         final = self.stages[last]
-        events = final.inputs.table(released)
-        engine, rows = run_stage(final.job, state.engines[last], events, until)
-        return PipelineState((*engines, engine), waiting), rows
+        engine, rows = run_stage(final.job, state.engines[last], events, final.mark(until))
+        return after._replace(engines=(*after.engines, engine)), rows
 
-    def feed(
-        self, state: PipelineState, until: int | None, count: int
-    ) -> tuple[tuple[Any, ...], tuple[pa.Table, ...], dict[int, pa.Table]]:
-        """Run the first stages up to a time.
+    def feed(self, state: PipelineState, until: int | None) -> tuple[PipelineState, pa.Table]:
+        """Run all stages but the last up to a time.
 
         Returns
         -------
         tuple
-            The states of the stages, the events of each stream that wait, and those that do not.
+            The state without that of the last stage, and the events that the last stage reads.
         """
         time = self.plan.time
-        released, held = _cut(state.waiting[BASE_STREAM], time, until)
-        streams, waiting, engines = {BASE_STREAM: released}, [held], []
-        for number, stage in enumerate(self.stages[:count], 1):
-            events = stage.inputs.table(streams)
+        streams, engines = [state.waiting[BASE_STREAM]], []
+        *before, last = self.stages
+        for number, stage in enumerate(before, 1):
+            events = self._read(stage, streams, state.until, until)
+            mark = stage.mark(until)
             engine, rows = run_stage(
-                stage.job, state.engines[number - 1], events, until, at_end=stage.plan.at_end
+                stage.job, state.engines[number - 1], events, mark, at_end=stage.plan.at_end
             )
             engines.append(engine)
-            kind = self.plan.type or ""
-            derived = as_events(stage.plan, time, kind, rows, stage.events)
-            whole = pa.concat_tables([state.waiting[number], derived])
-            streams[number], left = _cut(_by_time(whole, time), time, until)
-            waiting.append(left)
-        return tuple(engines), tuple(waiting), streams
+            derived = as_events(stage.plan, time, self.plan.type or "", rows, stage.events)
+            streams.append(_by_time(pa.concat_tables([state.waiting[number], derived]), time))
+        waiting = tuple(self._left(number, table, until) for number, table in enumerate(streams))
+        passed = state.until if until is None else until
+        events = self._read(last, streams, state.until, until)
+        return PipelineState(tuple(engines), waiting, passed), events
+
+    def _read(
+        self, stage: Stage, streams: Sequence[pa.Table], since: int, until: int | None
+    ) -> pa.Table:
+        """Return the events of all streams that a stage has not read yet and can read now."""
+        time = self.plan.time
+        begin, end = max(since - stage.behind, LONG_AGO), stage.mark(until)
+        read = {n: _cut(streams[n], time, end)[0] for n in stage.plan.reads}
+        return stage.inputs.table({n: _cut(table, time, begin)[1] for n, table in read.items()})
+
+    def _left(self, number: int, events: pa.Table, until: int | None) -> pa.Table:
+        """Keep the events of a stream that a stage has not read yet."""
+        behind = [stage.behind for stage in self.stages if number in stage.plan.reads]
+        mark = None if until is None else until - max(behind, default=0)
+        return _cut(events, self.plan.time, mark)[1]
+
+    @property
+    def lag(self) -> int:
+        """Return how long after its time a row may leave, in ticks; 0 if all leave in order."""
+        last = self.stages[-1]
+        own = lag_of(last.job)
+        return last.behind + own if own else 0
 
     def forget(self, state: PipelineState, until: int) -> PipelineState:
         """Drop state that no event at or after a time can need."""
         pairs = zip(self.stages, state.engines, strict=True)
-        return state._replace(engines=tuple(s.job.forget(engine, until) for s, engine in pairs))
+        engines = tuple(s.job.forget(engine, until - s.behind) for s, engine in pairs)
+        return state._replace(engines=engines)
 
     def nothing(self) -> pa.Table:
         """Create an empty result."""
@@ -162,14 +196,15 @@ class PipelineSteps(NamedTuple):
         none = self.start().waiting
         pairs_ = zip(saved.waiting, none, strict=True)
         waiting = tuple(unpack_table(data) if data else empty for data, empty in pairs_)
-        return PipelineState(engines, waiting)
+        return PipelineState(engines, waiting, saved.until)
 
     def write(self, state: PipelineState) -> bytes:
         """Serialize a state."""
         pairs = zip(self.stages, state.engines, strict=True)
         engines = tuple(stage.job.write(engine) for stage, engine in pairs)
         waiting = tuple(pack_table(one) if len(one) else b"" for one in state.waiting)
-        return write_state(FORMAT, _Snapshot((meaning_of(self.plan),), engines, waiting))
+        own = (meaning_of(self.plan),)
+        return write_state(FORMAT, _Snapshot(own, engines, waiting, state.until))
 
     def size(self, state: PipelineState) -> Size:
         """Add up the partitions and windows of all stages."""
@@ -213,19 +248,17 @@ class LocalPipeline(NamedTuple):
 
 def _last_input(whole: PipelineSteps, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Yield the events that the last stage reads, in order."""
-    state, last = whole.start(), len(whole.stages) - 1
-    inputs = whole.stages[last].inputs
-    yield inputs.schema.empty_table()
+    state = whole.start()
+    yield whole.stages[-1].inputs.schema.empty_table()
     for batch in batches:
         base = pa.concat_tables([state.waiting[BASE_STREAM], with_columns(batch, whole.schema)])
         if not len(base):
             continue
         until = int(times_in(base.slice(len(base) - 1), whole.plan.time)[0])
         state = state._replace(waiting=(base, *state.waiting[1:]))
-        engines, waiting, streams = whole.feed(state, until, last)
-        state = PipelineState((*engines, None), waiting)
-        yield inputs.table(streams)
-    yield inputs.table(whole.feed(state, None, last)[2])
+        state, events = whole.feed(state, until)
+        yield events
+    yield whole.feed(state, None)[1]
 
 
 def run_stage(
@@ -252,7 +285,7 @@ def run_stage(
 
 
 def _stages(plan: PipelinePlan, schema: pa.Schema) -> Iterator[Stage]:
-    schemas = [schema]
+    schemas, lags = [schema], [0]
     for number, stage in enumerate(plan.stages):
         inputs = Inputs.of(plan, number, schemas)
         job = kind_of(stage.plan).stage_steps(stage.plan, inputs.schema)
@@ -260,7 +293,14 @@ def _stages(plan: PipelinePlan, schema: pa.Schema) -> Iterator[Stage]:
         if number < len(plan.stages) - 1:
             events = event_schema(stage, plan.time, plan.type or "", job.nothing().schema)
             schemas.append(events)
-        yield Stage(stage, job, inputs, events)
+        behind = max(lags[n] for n in stage.reads)
+        lags.append(behind + lag_of(job))
+        yield Stage(stage, job, inputs, events, behind)
+
+
+def lag_of(job: Steps[Any]) -> int:
+    """Return how long after its time a row of a step function may leave, in ticks."""
+    return job.lag if isinstance(job, Lags) else 0
 
 
 def _by_time(events: pa.Table, time: str) -> pa.Table:

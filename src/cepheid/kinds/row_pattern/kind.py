@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cepheid.errors import UnsupportedError
+from cepheid.errors import CepheidError, UnsupportedError
 from cepheid.jobs.stepped import SteppedKind
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
@@ -15,7 +15,7 @@ from cepheid.plans.plan import RowPatternPlan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cepheid.jobs.derived import Splits
+    from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.steps import Steps
 
@@ -30,8 +30,11 @@ class RowPatternKind(SteppedKind):
         """Plan a text with one clause."""
         from cepheid.kinds.row_pattern.query import compile_row_pattern
 
-        del query
-        return compile_row_pattern(text, source)
+        try:
+            return compile_row_pattern(_alone(query, text), source)
+        except CepheidError as error:
+            # Of a pipeline, messages show the whole text.
+            raise type(error)(error.diagnostics, text) from None
 
     def needs(self, plan: RowPatternPlan) -> Needs:
         """Describe the requirements of a clause for a runtime that splits it into tasks."""
@@ -62,6 +65,12 @@ class RowPatternKind(SteppedKind):
         if found is not None:
             raise UnsupportedError([found], plan.text)
 
+    def derive(self, plan: RowPatternPlan) -> Derivation:
+        """Plan a clause whose rows are events; E412 or E415 if it is not known when (§15.3)."""
+        from cepheid.kinds.row_pattern.derive import derive_row_pattern
+
+        return derive_row_pattern(plan)
+
     def splits(self, plan: RowPatternPlan) -> Splits:
         """List the attributes by which a stage of a pipeline can be split: PARTITION BY."""
         from cepheid.jobs.derived import Split, Splits
@@ -82,3 +91,11 @@ class RowPatternKind(SteppedKind):
         from cepheid.kinds.row_pattern.steps import RowPatternSteps
 
         return LocalSteps(lambda schema: RowPatternSteps.of(plan, schema, at_end=True))
+
+
+def _alone(query: tree.RowPatternQuery, text: str) -> str:
+    """Return the text of a query in a pipeline; blanks before it keep its places."""
+    begin, end = query.span.start, query.span.end
+    if (begin, end) == (0, len(text)):
+        return text
+    return "".join("\n" if c == "\n" else " " for c in text[:begin]) + text[begin:end]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow as pa
 
-from cepheid.errors import Diagnostic
+from cepheid.errors import Diagnostic, Span
+from cepheid.jobs.derived import TIME
+from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.live_rules import why_not_live
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
-from cepheid.kinds.row_pattern.query import choice, partition_of
+from cepheid.kinds.row_pattern.query import choice, partition_of, select_around
+from cepheid.kinds.row_pattern.select_tree import Item, Select
 from cepheid.kinds.row_pattern.statement import Statement, read_statement
 from cepheid.plans.plan import RowPatternPlan
 
@@ -45,7 +49,17 @@ def bind_live(plan: RowPatternPlan) -> MatchPlan:
     """Bind the clause of a plan to the columns of its table again."""
     (site,) = read_statement(plan.text).sites
     bounds = SearchBounds(plan.steps, plan.states)
-    return bind_clause(site.clause, plan.table_columns, plan.text, bounds)
+    found = bind_clause(site.clause, plan.table_columns, plan.text, bounds)
+    return msgspec.structs.replace(found, time=TIME) if plan.timed else found
+
+
+def select_of(plan: RowPatternPlan) -> Select:
+    """Parse the SELECT around the clause of a plan, with the time of rows if it has one."""
+    around = select_around(read_statement(plan.text))
+    if not plan.timed or any(item.expression is None for item in around.items):
+        return around
+    time = Item(TIME, tree.Column(TIME, None, span=Span(0, 0)))
+    return msgspec.structs.replace(around, items=(*around.items, time))
 
 
 def text_of_clause(plan: RowPatternPlan) -> str:

@@ -52,8 +52,19 @@ def build_output(plan: MatchPlan, rows: ArrangedRows, matches: MatchSet) -> Tabl
     for name in plan.trailing_columns:
         columns.append(rows.raw_column(name, output.rows))
         fields.append(rows.schema_field(name))
+    if plan.time is not None:
+        columns.append(rows.raw_column(plan.order_by[0].column, _timed_rows(plan, matches, output)))
+        fields.append(pa.field(plan.time, columns[-1].type))
     fields = [pa.field(f.name, c.type) for f, c in zip(fields, columns, strict=True)]
     return Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _timed_rows(plan: MatchPlan, matches: MatchSet, output: OutputRows) -> Rows:
+    """Return the input rows whose times are those of the result rows (§15.3)."""
+    if not plan.one_row:
+        return output.rows
+    later: Rows = output.rows + np.maximum(matches.lengths[output.match_of], 1) - 1
+    return later
 
 
 def _one_row(matches: MatchSet) -> OutputRows:

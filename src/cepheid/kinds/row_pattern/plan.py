@@ -57,6 +57,8 @@ class MatchPlan(msgspec.Struct, frozen=True):
         The SQL text, for messages.
     bounds
         How much the search may do.
+    time
+        The name of a column with the times of rows (§15.3), after all others; None without one.
     """
 
     text: str
@@ -72,6 +74,7 @@ class MatchPlan(msgspec.Struct, frozen=True):
     conditions: dict[str, tree.Expression]
     within: tree.Duration | tree.Literal | None
     bounds: SearchBounds = SearchBounds()
+    time: str | None = None
 
     @property
     def one_row(self) -> bool:

@@ -14,15 +14,15 @@ from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, unpack_table
-from cepheid.kinds.row_pattern.live_plan import bind_live, why_not_planned_live
+from cepheid.kinds.row_pattern.live_plan import bind_live, select_of, why_not_planned_live
 from cepheid.kinds.row_pattern.plan import MatchPlan
-from cepheid.kinds.row_pattern.query import VIEW, select_around
+from cepheid.kinds.row_pattern.query import VIEW
 from cepheid.kinds.row_pattern.reach import Reach, reach_of
 from cepheid.kinds.row_pattern.recognize import recognize, result_schema
 from cepheid.kinds.row_pattern.recognize_open import Kept, recognize_open
 from cepheid.kinds.row_pattern.select_tree import Select
 from cepheid.kinds.row_pattern.simple_select import run_select
-from cepheid.kinds.row_pattern.statement import read_statement
+from cepheid.kinds.row_pattern.within import ticks_of
 from cepheid.plans.plan import RowPatternPlan
 
 FORMAT = Format("rows", 1, "a row pattern")
@@ -60,7 +60,7 @@ class RowPatternSteps(NamedTuple):
     def of(plan: RowPatternPlan, schema: pa.Schema, *, at_end: bool = False) -> RowPatternSteps:
         """Make the step function of a plan over rows of a schema."""
         clause = bind_live(plan)
-        around = select_around(read_statement(plan.text))
+        around = select_of(plan)
         read = schema.names if plan.columns is None else plan.columns
         fields = [(f.name, _in_zone(f.type, plan.zone)) for f in schema if f.name in read]
         at_end = at_end or why_not_planned_live(plan, schema) is not None
@@ -71,6 +71,12 @@ class RowPatternSteps(NamedTuple):
     def batch_rows(self) -> int:
         """Return the number of rows in one step."""
         return STEP_ROWS
+
+    @property
+    def lag(self) -> int:
+        """Return how long after its time a row may leave, in ticks: the length of WITHIN."""
+        kind = self.schema.field(self.plan.time).type
+        return ticks_of(self.clause.within, kind) or 0
 
     def start(self) -> RowPatternState:
         """Make the state before the first row."""

@@ -5,7 +5,6 @@ What the indexes rule out is not read. The rest is matched in stretches, each on
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import msgspec
@@ -13,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cepheid.events.nanoseconds import is_nanoseconds
-from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.needs import needs_of
 from cepheid.kinds.row_pattern.plan import MatchPlan
 from cepheid.kinds.row_pattern.recognize import recognize
+from cepheid.kinds.row_pattern.within import ticks_of
 from cepheid.options import METHODS, one_of
 from cepheid.store.partitions import plan_partitions
 from cepheid.store.replay_plan import ReplayPlan, full_replay
@@ -27,10 +25,6 @@ from cepheid.store.times import read_ticks
 
 STRETCH = "__cepheid_stretch"
 """The column that tells stretches apart, as if it stood in PARTITION BY."""
-
-_TICKS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1.0}
-"""Ticks of a store in a unit of its time column."""
-_DAY_US = 86_400_000_000
 
 
 class ClauseRun(NamedTuple):
@@ -76,28 +70,12 @@ def question_of(snapshot: Snapshot, plan: MatchPlan) -> RowQuestion:
         needs.shape,
         needs.thresholds,
         needs.margin,
-        _ticks(plan.within, kind) if ascends else None,
+        ticks_of(plan.within, kind) if ascends else None,
         placed,
         needs.whole,
         "matches are numbered from the first one on" if needs.numbered else "",
         len(plan.read_columns),
     )
-
-
-def _ticks(within: tree.Duration | tree.Literal | None, kind: pa.DataType) -> int | None:
-    """Return WITHIN in ticks of a store, rounded up."""
-    if within is None:
-        return None
-    whole = pa.types.is_integer(kind)
-    if isinstance(within, tree.Duration):
-        # A whole number counts seconds.
-        unit = 1e-6 if whole else 1e3 if is_nanoseconds(kind) else 1.0
-        ticks = within.microseconds * unit
-    else:
-        assert isinstance(within.value, int | float), "WITHIN takes an interval or a number"
-        unit = 1.0 if whole else _TICKS.get(getattr(kind, "unit", ""), float(_DAY_US))
-        ticks = within.value * unit
-    return math.ceil(ticks) + 1
 
 
 def run_clause(snapshot: Snapshot, plan: MatchPlan, method: str | None = None) -> ClauseRun:

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from cepheid.jobs.derived import TIME
 from cepheid.kinds.workload.alert_limits import DUPLICATE, OVER_LIMIT, SHOWN, WHY, Throttle
-from cepheid.kinds.workload.dated_rows import Dated
 from cepheid.kinds.workload.json_rows import json_rows
 from cepheid.kinds.workload.rule_records import Put
 
@@ -76,8 +75,7 @@ def alerts_of(
         The alerts, in the order of their times, and how many rows are suppressed, by the reason.
     """
     timing = put.timing
-    dated = Dated(put.planned, timing.times, timing.hidden, timing.delay)
-    times = dated.read(rows, until)
+    times = put.dated.read(rows, until)
     shown = rows.drop_columns([n for n in timing.hidden if _is_hidden(n, rows)])
     suppressed: dict[str, int] = {}
     if times is not None:

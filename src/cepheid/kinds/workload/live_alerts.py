@@ -21,7 +21,7 @@ from cepheid.jobs.bucket import Arrived, Bucket
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.misfits import misfit
 from cepheid.jobs.state_format import Format, read_state, write_state
-from cepheid.jobs.tables import with_columns
+from cepheid.jobs.tables import pack_table, unpack_table, with_columns
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.match_tasks import number_matches
 from cepheid.kinds.workload.alerts import Limits, alerts_of
@@ -66,6 +66,8 @@ class _Saved(msgspec.Struct, array_like=True):
     """All rules beside in their order, and the one that has the state; not in earlier states."""
     sizes: tuple[int, ...] = ()
     """The bytes of ``states`` before they were compressed; earlier ones are not."""
+    held: dict[str, bytes] = {}
+    """Rows that wait until limits can be applied to them."""
 
     def workloads(self) -> list[bytes]:
         """Decompress the states of rules that came together."""
@@ -82,6 +84,8 @@ class RunningAlerts:
         self.rules = RunningRules(schema)
         self.puts: dict[str, Put] = {}
         self.limits: dict[str, Limits] = {}
+        self.held: dict[str, pa.Table] = {}
+        """Rows of rules with limits that leave before all rows of earlier times have (§15.3)."""
         self.until = 0
         self._known: bytes | None = None
 
@@ -109,6 +113,7 @@ class RunningAlerts:
         self.rules.remove_all(self.puts.keys() - kept)
         self._add({name: put for name, put in wanted.items() if name not in kept})
         self.limits = {n: self._limits(put, n in kept) for n, put in wanted.items()}
+        self.held = {name: rows for name, rows in self.held.items() if name in kept}
         self.puts, self._known = wanted, None
 
     def _limits(self, put: Put, kept: bool) -> Limits:  # noqa: FBT001  # one call
@@ -127,6 +132,30 @@ class RunningAlerts:
         if came:
             self.rules.add(plan_of(came, (), merge=True))
 
+    def in_order(self, name: str, rows: pa.Table, until: int) -> pa.Table:
+        """Hold the rows of a rule with limits until all rows of earlier times are there.
+
+        Limits apply in the order of time, and rows of row patterns leave in another one.
+        """
+        lag = self._lag(name)
+        if not lag:
+            return rows
+        put = self.puts[name]
+        before = self.held.pop(name, None)
+        rows = rows if before is None else pa.concat_tables([before, rows])
+        times = put.dated.read(rows, until)
+        if times is None or not put.is_limited:
+            return rows
+        ready = times < until - lag
+        if not ready.all():
+            self.held[name] = rows.filter(pa.array(~ready))
+        return rows.filter(pa.array(ready))
+
+    def _lag(self, name: str) -> int:
+        """Return how long after its time a row of a rule may leave, in ticks."""
+        rule = self.rules.beside.rules.get(name)
+        return 0 if rule is None else rule.steps.lag
+
     @property
     def known(self) -> bytes:
         """Serialize what only records change; cached until they come."""
@@ -138,7 +167,7 @@ class RunningAlerts:
 
     def to_bytes(self) -> bytes:
         """Serialize the state."""
-        recent = {name: one.recent(self.until) for name, one in self.limits.items()}
+        recent = {n: one.recent(self.until - self._lag(n)) for n, one in self.limits.items()}
         beside = self.rules.beside.together()
         first = {id(rule): names[0] for rule, names in beside}
         states = [workload_to_bytes(g.job, g.state) for g in self.rules.generations]
@@ -151,6 +180,7 @@ class RunningAlerts:
             self.until,
             {name: first[id(rule)] for name, rule in self.rules.beside.rules.items()},
             tuple(map(len, states)),
+            {name: pack_table(rows) for name, rows in self.held.items()},
         )
         return write_state(FORMAT, saved)
 
@@ -184,6 +214,7 @@ class RunningAlerts:
             raise misfit(why) from error
         none: tuple[dict[str, list[int]], ...] = ({}, {})
         state.limits = {n: Limits(p, saved.recent.get(n, none)) for n, p in state.puts.items()}
+        state.held = {name: unpack_table(rows) for name, rows in saved.held.items()}
         state.until, state._known = saved.until, saved.known
         return state
 
@@ -278,7 +309,8 @@ class LiveAlerts:
         del since
         found = rows_until(state.rules, events, until, self._columns_of)
         tables = []
-        for name, rows in found.items():
+        for name, new in found.items():
+            rows = state.in_order(name, new, until)
             if not len(rows):
                 continue
             put = state.puts[name]

@@ -16,6 +16,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.kinds.workload.dated_rows import Dated
 from cepheid.plans.limits import Limit
 from cepheid.plans.plan import Plan
 
@@ -69,6 +70,16 @@ class Put(msgspec.Struct, frozen=True, tag="put"):
     def planned(self) -> Plan:
         """Deserialize the plan."""
         return plan_from(self.plan)
+
+    @property
+    def dated(self) -> Dated:
+        """Return the plan with the columns that tell the times of rows."""
+        return Dated(self.planned, self.timing.times, self.timing.hidden, self.timing.delay)
+
+    @property
+    def is_limited(self) -> bool:
+        """Check whether some rows may be no alerts."""
+        return self.deduplicate is not None or self.rate_limit is not None
 
     @property
     def meaning(self) -> tuple[object, ...]:
