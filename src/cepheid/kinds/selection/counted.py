@@ -143,8 +143,9 @@ def _measured(job: CountedJob, columns: Columns, places: Codes) -> Stretches:
     """Convert single events to stretches."""
     first, last = windows_of_places(places, job.select.window)
     # The sums of a stream may overflow 64 bits.
-    moments = [measure_values(one, f, columns).widened() for one, f in job.arguments.items()]
-    return Stretches([], first, last, np.ones_like(places), list(moments))
+    ones = np.ones_like(places)
+    moments = [measure_values(one, f, columns, ones).widened() for one, f in job.arguments.items()]
+    return Stretches([], first, last, ones, list(moments))
 
 
 def _rows(

@@ -25,17 +25,25 @@ def group_codes(arrays: Sequence[Any], length: int) -> tuple[Codes, Codes]:
     >>> codes.tolist(), rows.tolist()
     ([0, 1, 0], [0, 1])
     """
-    codes = np.zeros(length, np.int64)
-    size = min(length, 1)
+    codes, rows = np.zeros(length, np.int64), np.zeros(min(length, 1), np.int64)
     for array in arrays:
-        encoded = canonical_array(array).dictionary_encode(null_encoding="encode")
-        own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        count = len(encoded.dictionary)
-        codes, size = _dense(codes * count + own, size * count)
-    rows = np.zeros(size, np.int64)
-    # Written in reverse, so that the first row of each key remains.
-    rows[codes[::-1]] = np.arange(length - 1, -1, -1)
+        own, count = _numbered(canonical_array(array))
+        codes = codes * count + own if len(rows) > 1 else own
+        codes, rows = _dense(codes, len(rows) * count)
     return codes, rows
+
+
+def _numbered(array: Any) -> tuple[Codes, int]:
+    """Number the values of an array, and count the numbers, of which some may be unused."""
+    if pa.types.is_signed_integer(array.type) and len(array) and not array.null_count:
+        values = array.to_numpy()
+        lowest, highest = int(values.min()), int(values.max())
+        if highest - lowest < DENSE_MAX * len(values):
+            # With 64 bits, so that the difference of narrow numbers does not wrap.
+            return np.subtract(values, lowest, dtype=np.int64), highest - lowest + 1
+    encoded = array.dictionary_encode(null_encoding="encode")
+    own = encoded.indices.to_numpy(zero_copy_only=False)
+    return own.astype(np.int64), len(encoded.dictionary)
 
 
 def plain_array(column: Any) -> pa.Array[Any]:
@@ -45,6 +53,8 @@ def plain_array(column: Any) -> pa.Array[Any]:
     if not isinstance(column, pa.ChunkedArray):
         found: pa.Array[Any] = column
         return found
+    if column.num_chunks == 1:
+        return column.chunk(0)  # Concatenating one chunk would copy it.
     return pa.concat_arrays([*column.chunks, pa.array([], column.type)])
 
 
@@ -58,15 +68,26 @@ def canonical_array(array: Any) -> Any:
     return pc.if_else(pc.call_function("is_nan", [one]), nan, positive)
 
 
-def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
-    """Renumber codes without gaps, and count them."""
-    if size <= DENSE_MAX * len(codes):
-        present = np.zeros(size, np.bool_)
-        present[codes] = True
-        numbers = np.cumsum(present) - 1
-        return numbers[codes], int(present.sum())
-    values, inverse = np.unique(codes, return_inverse=True)
-    return inverse.astype(np.int64), len(values)
+def _dense(codes: Codes, size: int) -> tuple[Codes, Codes]:
+    """Renumber codes without gaps, and find the first row of each."""
+    if size > DENSE_MAX * len(codes):
+        values, inverse = np.unique(codes, return_inverse=True)
+        codes = inverse.astype(np.int64)
+        return codes, _first_rows(codes, len(values))
+    rows = _first_rows(codes, size)
+    present = rows >= 0
+    if present.all():
+        return codes, rows
+    numbers = np.cumsum(present) - 1
+    return numbers[codes], rows[present]
+
+
+def _first_rows(codes: Codes, size: int) -> Codes:
+    """Find the first row of every code, -1 if it has none."""
+    rows = np.full(size, -1, np.int64)
+    # Written in reverse, so that the first row of each code remains.
+    rows[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return rows
 
 
 def stable_order(codes: Codes) -> Codes:

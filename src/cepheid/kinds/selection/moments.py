@@ -114,11 +114,10 @@ def _concatenated(parts: list[Numbers | None]) -> Numbers | None:
     return np.concatenate(present) if present else None
 
 
-def moments_of(vector: Vector, functions: frozenset[str]) -> Moments:
-    """Compute the moments of single values that the functions need."""
-    length = len(vector.data)
+def moments_of(vector: Vector, functions: frozenset[str], ones: Codes) -> Moments:
+    """Compute the moments of single values that the functions need; ``ones`` counts them."""
     valid = vector.valid
-    known = np.ones(length, np.int64) if valid is None else valid.astype(np.int64)
+    known = ones if valid is None else valid.astype(np.int64)
     if vector.kind is ValueKind.TEXT or functions <= {"COUNT"}:
         return Moments(known, NO_PARTS, vector.kind)
     numbers = vector.numbers

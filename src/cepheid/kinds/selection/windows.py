@@ -52,6 +52,9 @@ WINDOWS_MAX = 1 << 26
 FEW_WINDOWS = 1 << 16
 """With at most this many windows, equal ones are not merged."""
 
+SHARED_WINDOWS = 4
+"""With at most this many windows for a stretch, few are equal."""
+
 ROW_BYTES = 48
 """The minimum size of a result row: its edges, its number of events, and its key."""
 
@@ -59,7 +62,8 @@ ROW_BYTES = 48
 class Stretches(NamedTuple):
     """Events that share the windows first to last: their keys, number, and moments.
 
-    The stretches of each key are consecutive.
+    The stretches of each key are consecutive. Where each is in one window, ``first`` and ``last``
+    are the same array.
     """
 
     keys: list[pa.Array[Any]]
@@ -117,11 +121,12 @@ def measure(
     elif select.window.extent is not Extent.NONE:
         places = read_times(columns, time)
     moments: list[Measured] = []
+    ones = np.ones(length, np.int64)
     for one, functions in arguments_of(select).items():
-        measured = measure_values(one, functions, columns)
+        measured = measure_values(one, functions, columns, ones)
         moments.append(kept(one.argument, measured) if isinstance(measured, Moments) else measured)
     first, last = windows_of_places(places, select.window)
-    part = Stretches([], first, last, np.ones(length, np.int64), moments)
+    part = Stretches([], first, last, ones, moments)
     reduced, groups = _merged(select.window, part, codes)
     chosen = at[groups]
     return reduced._replace(keys=[key.take(chosen) for key in keys])
@@ -269,24 +274,31 @@ def arguments_of(select: Selection) -> Measures:
     return found
 
 
-def measure_values(one: Measure, functions: frozenset[str], columns: Columns) -> Measured:
-    """Evaluate an aggregated expression for every event."""
+def measure_values(
+    one: Measure, functions: frozenset[str], columns: Columns, ones: Codes
+) -> Measured:
+    """Evaluate an aggregated expression for every event; ``ones`` has a one for each."""
     name = plain_attribute(one.argument)
     if one.holistic is SelectFunction.DISTINCT and name is not None:
         # As it came: decimals of any length are told apart.
         return bags_of_array(plain_array(columns.arrow(name)))
     vector = evaluate_vector(one.argument, lookup_in(columns), len(columns.batch))
-    return moments_of(vector, functions) if one.holistic is None else bags_of(vector, one.holistic)
+    if one.holistic is not None:
+        return bags_of(vector, one.holistic)
+    return moments_of(vector, functions, ones)
 
 
 def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes]:
     """Compute the first and last window of each position; first > last if there is none."""
     if window.extent in (Extent.NONE, Extent.SESSION):
         return places, places
+    last = places // window.slide
+    if window.within == window.slide:
+        return last, last
     first = (places - window.within) // window.slide + 1
     if window.extent is Extent.EVENTS:
         first = np.maximum(first, 0)
-    return first, places // window.slide
+    return first, last
 
 
 def event_numbers(codes: Codes) -> Codes:
@@ -306,10 +318,9 @@ def united_stretches(parts: Sequence[Stretches]) -> Stretches:
         return parts[0]
     keys = [pa.concat_arrays([part.keys[i] for part in parts]) for i in range(len(parts[0].keys))]
     moments = [_united(column) for column in zip(*(part.moments for part in parts), strict=True)]
-    first, last, rows = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("first", "last", "rows")
-    )
+    first, rows = np.concatenate([p.first for p in parts]), np.concatenate([p.rows for p in parts])
+    single = all(part.first is part.last for part in parts)
+    last = first if single else np.concatenate([part.last for part in parts])
     return Stretches(keys, first, last, rows, moments)
 
 
@@ -332,19 +343,19 @@ def reduce_stretches(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
     """Merge stretches of the same windows and group; return them sorted, with their groups."""
     first, last = part.first, part.last
     rows, moments = part.rows, part.moments
-    inside = first <= last
-    if not inside.all():
+    if first is not last and not (inside := first <= last).all():
         kept = np.flatnonzero(inside)
         first, last, codes, rows = first[kept], last[kept], codes[kept], rows[kept]
         moments = [m.take(kept) for m in moments]
     # Both increase with time, so their sum distinguishes stretches and keeps their order.
-    place = first + last
+    place = first if first is last else first + last
     inner = Stretches([], first, last, rows, moments)
     if len(codes):
-        span = int(place.max()) - int(place.min()) + 1
+        lowest = int(place.min())
+        span = int(place.max()) - lowest + 1
         size = (int(codes.max()) + 1) * span
         if size <= DENSE_MAX * len(codes):
-            return _gather(inner, codes * span + (place - place.min()), codes, size)
+            return _gather(inner, codes * span + (place - lowest), codes, size)
     return _sort(inner, codes, place)
 
 
@@ -352,11 +363,21 @@ def _gather(part: Stretches, slots: Codes, codes: Codes, size: int) -> tuple[Str
     """Merge stretches of the same slot; slots are ordered by group and time."""
     counted = Moments.counts(part.rows).gathered(slots, size).known
     used = np.flatnonzero(counted)
-    owner = np.zeros(size, np.int64)
+    owner = np.empty(size, np.int64)
     owner[slots] = np.arange(len(slots))
     at = owner[used]
-    moments = [m.gathered(slots, size).take(used) for m in part.moments]
-    return Stretches([], part.first[at], part.last[at], counted[used], moments), codes[at]
+    moments = [_gathered(m, slots, part.rows, counted).take(used) for m in part.moments]
+    first = part.first[at]
+    last = first if part.first is part.last else part.last[at]
+    return Stretches([], first, last, counted[used], moments), codes[at]
+
+
+def _gathered(one: Measured, slots: Codes, rows: Codes, counted: Codes) -> Measured:
+    """Add up what was measured in each slot; values that are known in all rows are counted."""
+    size = len(counted)
+    if isinstance(one, Moments) and one.known is rows:
+        return one._replace(known=rows[:0]).gathered(slots, size)._replace(known=counted)
+    return one.gathered(slots, size)
 
 
 def _sort(part: Stretches, codes: Codes, place: Codes) -> tuple[Stretches, Codes]:
@@ -411,7 +432,8 @@ def _distinct(stretches: Stretches) -> tuple[Stretches, Codes | None]:
     Windows that hold the same events are consecutive. None if there are few windows.
     """
     first, last = stretches.first, stretches.last
-    if (last - first + 1).sum(dtype=np.float64) <= FEW_WINDOWS:
+    few = max(FEW_WINDOWS, SHARED_WINDOWS * len(first))
+    if (last - first + 1).sum(dtype=np.float64) <= few:
         return stretches, None
     edges = distinct(np.concatenate([first, last + 1]))
     begin, end = np.searchsorted(edges, first), np.searchsorted(edges, last + 1) - 1
