@@ -25,6 +25,9 @@ DENSE_CODES_MAX = 1 << 22
 INDEX_FROM = 1 << 12
 """With so many values a hash table of them is kept; one for each batch would cost more."""
 
+SPARSE_MAX = 8
+"""A table of marks this many times as long as the values is still quicker than hashing or sorting."""
+
 _LOW = (1 << 32) - 1
 _NO_RANGE: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))
 
@@ -175,7 +178,8 @@ class KeyValues:
                 self._use_index(pa.int64())
             # With 64 bits, so that the difference of narrow numbers does not wrap.
             lowest_known = np.int64(first)
-            new = new if self._owns_index else _distinct(new, lowest_known, len(table))
+            if not self._owns_index or len(table) <= SPARSE_MAX * len(new):
+                new = _distinct(new, lowest_known, len(table))
             table[new - lowest_known] = self.add(pa.array(new))
             self._look_up(values, numbers)
         return numbers
@@ -285,7 +289,7 @@ def _canonical(values: Any) -> Any:
 
 def _distinct(values: NDArray[Any], first: np.int64, size: int) -> NDArray[Any]:
     """Sort the distinct values of a range; a table is quicker than a set for many of them."""
-    if len(values) < size:
+    if SPARSE_MAX * len(values) < size:
         return np.unique(values)
     seen = np.zeros(size, np.bool_)
     seen[values - first] = True

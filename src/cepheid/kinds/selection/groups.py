@@ -53,9 +53,9 @@ def plain_array(column: Any) -> pa.Array[Any]:
     if not isinstance(column, pa.ChunkedArray):
         found: pa.Array[Any] = column
         return found
-    if column.num_chunks == 1:
-        return column.chunk(0)  # Concatenating one chunk would copy it.
-    return pa.concat_arrays([*column.chunks, pa.array([], column.type)])
+    chunks: list[pa.Array[Any]] = column.chunks
+    # Concatenating one chunk would copy it.
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, pa.array([], column.type)])
 
 
 def canonical_array(array: Any) -> Any:
