@@ -62,6 +62,7 @@ class Columns:
         self._masks: dict[tree.Expression, NDArray[np.bool_]] = {}
         self._encoded: dict[str, Any] = {}
         self._numbers: dict[int, tuple[KeyTable, NDArray[np.int64]]] = {}
+        self._joined: dict[str, pa.ChunkedArray[Any]] = {}
 
     def vector(self, name: str) -> Vector:
         """Return a column as a vector, or say which columns there are."""
@@ -117,6 +118,15 @@ class Columns:
         if id(keys) not in self._numbers:
             self._numbers[id(keys)] = (keys, keys.number(self))
         return self._numbers[id(keys)][1]
+
+    def take(self, name: str, rows: Any) -> pa.ChunkedArray[Any]:
+        """Select rows of a column; Arrow would join the chunks of numbers in every call."""
+        column = self.arrow(name)
+        if column.num_chunks > 1 and pa.types.is_primitive(column.type):
+            if name not in self._joined:
+                self._joined[name] = pa.chunked_array([column.combine_chunks()])
+            column = self._joined[name]
+        return column.take(rows)
 
     def arrow(self, name: str) -> pa.ChunkedArray[Any]:
         """Return a column as it came."""

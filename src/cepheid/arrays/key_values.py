@@ -26,7 +26,7 @@ INDEX_FROM = 1 << 12
 """With so many values a hash table of them is kept; one for each batch would cost more."""
 
 SPARSE_MAX = 8
-"""A table of marks this many times as long as the values is still quicker than hashing or sorting."""
+"""A table of marks this many times as long as the values is quicker than hashing or sorting."""
 
 _LOW = (1 << 32) - 1
 _NO_RANGE: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))

@@ -42,19 +42,25 @@ def find_ends(G, D, bound):
 
 
 @kernel()
-def gather_members(D, reach, until, semantics, ptr, member, key):
+def gather_members(D, reach, until, semantics, ptr, member, key, before):
     """Collect the rows of every segment and state, sorted by the order of their look-ups.
 
     This is the row's own order or, under skip-till-next-match, the order of the events that extend
-    it.
+    it. ``before`` is filled unless it has no rows: for every row and state the position behind the
+    rows of smaller order, which spares look-ups.
     """
-    states = reach.shape[1]
+    states, wanted = reach.shape[1], before.shape[0] > 0
     for segment in range(D.segment_ptr.shape[0] - 1):
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
         for state in range(states):
             place = ptr[segment * states + state]
             first = place
+            behind, latest = place, np.int64(-1)
             for row in range(begin, end):
+                if wanted:
+                    if D.order[row] != latest:
+                        behind, latest = place, D.order[row]
+                    before[row, state] = behind
                 if reach[row, state] < 0 or (semantics == NEXT and until[row, state] < 0):
                     continue
                 member[place] = row
@@ -129,6 +135,14 @@ def open_edge(
 
 
 @kernel()
+def _open_by_place(frame, source, bound, order, before):
+    """Find the earlier rows of an edge without guards and equality predicate, by their places."""
+    frame[PLACE] = before[frame[ROW], source]
+    frame[STOP] = min(before[bound, source], frame[PLACE])
+    frame[LOW], frame[HIGH], frame[RANKED] = 0, order[frame[ROW]], -1
+
+
+@kernel()
 def next_row(
     frame, bound, source, kind, n, upto, order, reach, close, member, at_rank, predicate, outside,
     rank, first, last,
@@ -155,6 +169,17 @@ def next_row(
 
 
 @kernel()
+def _find_first_states(edge_ptr, source, guard_ptr):
+    """Mark the states that only begin matches, without a guard: pushing one completes a match."""
+    first = np.zeros(edge_ptr.shape[0] - 1, np.bool_)
+    for state in range(first.shape[0]):
+        edge = edge_ptr[state]
+        if edge_ptr[state + 1] == edge + 1:
+            first[state] = source[edge] < 0 and guard_ptr[edge] == guard_ptr[edge + 1]
+    return first
+
+
+@kernel()
 def _begin(frame, row, state, edge_ptr):
     """Push a row; its edges are not tried yet."""
     frame[ROW], frame[STATE] = row, state
@@ -173,8 +198,10 @@ def _leave(frames, depth, limits, trigger, dead, dead_limits):
 
 @kernel()
 def _write(variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row, out_variable):
-    """Write the match on the stack of frames, its first event first."""
+    """Write the match on the stack of frames, its first event first; return whether it fits."""
     at = cursor[BINDINGS]
+    if cursor[COUNT] >= out_trigger.shape[0] or at + depth > out_row.shape[0]:
+        return False
     for n in range(depth - 1, -1, -1):
         out_row[at] = frames[n, ROW]
         out_variable[at] = variable[frames[n, STATE]]
@@ -183,6 +210,7 @@ def _write(variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_r
     cursor[BINDINGS] = at
     cursor[COUNT] += 1
     out_ptr[cursor[COUNT]] = at
+    return True
 
 
 @kernel()
@@ -209,18 +237,19 @@ def list_matches(
     """
     # Arrays are read from their tuples once: passing tuples costs more than everything else.
     edge_ptr, source_of, pair_of, guard_ptr = G.edge_ptr, G.source, G.edge_pair, G.guard_ptr
-    pair_ptr, pair_mask, states = G.pair_ptr, G.pair_mask, G.variable.shape[0]
+    pair_ptr, mask, states = G.pair_ptr, G.pair_mask, G.variable.shape[0]
     order, rank, rank_first, rank_last = D.order, D.rank, D.first, D.last
     reach, bounds, segment_of, member_ptr = L.reach, L.bound, L.segment_of, L.member_ptr
     member, key, at_rank, equals = L.member, L.member_key, L.at_rank, L.equal
     orders, outside, later_ptr, later = P.outside.shape[0], P.outside, P.later_ptr, P.later
     pushed_rank, pushed_first, pushed_last = P.rank, P.first, P.last
     trigger, depth, rounds, edge_kind = cursor[TRIGGER], cursor[DEPTH], 0, L.edge_kind
+    before, begins = L.before, _find_first_states(edge_ptr, source_of, guard_ptr)
     while True:
         rounds = let_signals_in(rounds)
+        cursor[TRIGGER], cursor[DEPTH] = trigger, depth
         if depth == 0:
             if trigger >= L.trigger_row.shape[0]:
-                cursor[TRIGGER], cursor[DEPTH] = trigger, 0
                 return DONE
             row, state, depth = L.trigger_row[trigger], L.trigger_state[trigger], 1
             _begin(frames[0], row, state, edge_ptr)
@@ -234,47 +263,46 @@ def list_matches(
                              L.close, member, at_rank, G.predicate, G.outside, rank, rank_first,
                              rank_last)  # fmt: skip
             if prev >= 0:
-                masked = pair >= 0 and pair_mask[pair] >= 0
-                held = related(G, D, L, pair, prev, frame[ROW]) if masked else 1
+                held = 1 if pair < 0 or mask[pair] < 0 else related(G, D, L, pair, prev, frame[ROW])
                 if held < 0:
-                    frame[PLACE] += 1
-                    cursor[TRIGGER], cursor[DEPTH], cursor[WANTED] = trigger, depth, frame[ROW]
+                    frame[PLACE], cursor[WANTED] = frame[PLACE] + 1, frame[ROW]
                     return MISSING
-                if not held:
-                    continue
-                if not orders or enter(
-                    limits, depth, prev, source, trigger, dead, dead_limits, outside, P.earlier_ptr,
-                    P.earlier, later_ptr, later, pushed_rank, pushed_first, pushed_last,
-                ):  # fmt: skip
+                if held and begins[source] and not orders:
+                    # Writing the match at once is faster than pushing and popping a frame.
+                    frames[depth, ROW], frames[depth, STATE] = prev, source
+                    if not _write(G.variable, frames, cursor, depth + 1, trigger, out_trigger,
+                                  out_ptr, out_row, out_variable):  # fmt: skip
+                        frame[PLACE] += 1
+                        return FULL
+                elif held and (not orders or enter(limits, depth, prev, source, trigger, dead,
+                        dead_limits, outside, P.earlier_ptr, P.earlier, later_ptr, later,
+                        pushed_rank, pushed_first, pushed_last)):  # fmt: skip
                     _begin(frames[depth], prev, source, edge_ptr)
                     depth += 1
                 continue
         edge, low, high, open_ = frame[EDGE] + 1, np.int64(0), NO_BOUND, True
         if edge >= edge_ptr[frame[STATE] + 1]:
-            depth -= 1
-            if orders and depth:
-                _leave(frames, depth, limits, trigger, dead, dead_limits)
-            trigger += depth == 0
+            if orders and depth > 1:
+                _leave(frames, depth - 1, limits, trigger, dead, dead_limits)
+            depth, trigger = depth - 1, trigger + (depth == 1)
             continue
         frame[EDGE] = edge
         if guard_ptr[edge] < guard_ptr[edge + 1]:
             open_, low, high = bounds_of(G, D, edge, frame[ROW], segment)
         if not open_:
             continue
-        if source_of[edge] >= 0:
-            if semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
-                at, pair = segment * states + source_of[edge], pair_of[edge]
-                at, rule = place_link(at, edge_kind[edge], semantics, L.kind_rule)
-                equal = equals[pair] if pair >= 0 else -1
-                open_edge(
-                    frame, edge, low, high, bound, rule, order, member_ptr[at],
-                    member_ptr[at + 1], key, equal, D.segment_ptr[segment], rank_first, rank_last,
-                )  # fmt: skip
-            continue
-        if cursor[COUNT] >= out_trigger.shape[0] or cursor[BINDINGS] + depth > out_row.shape[0]:
-            cursor[TRIGGER], cursor[DEPTH] = trigger, depth
-            frame[EDGE] -= 1
-            return FULL
-        _write(G.variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row,
-               out_variable)  # fmt: skip
-        frame[FOUND] = 1
+        equal = equals[pair_of[edge]] if pair_of[edge] >= 0 else -1
+        if source_of[edge] < 0:
+            if not _write(G.variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row,
+                          out_variable):  # fmt: skip
+                frame[EDGE] -= 1
+                return FULL
+            frame[FOUND] = 1
+        elif before.shape[0] and equal < 0 and high == NO_BOUND and low == 0:
+            _open_by_place(frame, source_of[edge], bound, order, before)
+        elif semantics != CONTIGUOUS or depth == 1 or not L.crowded[frame[ROW]]:
+            at = segment * states + source_of[edge]
+            at, rule = place_link(at, edge_kind[edge], semantics, L.kind_rule)
+            open_edge(frame, edge, low, high, bound, rule, order, member_ptr[at],
+                      member_ptr[at + 1], key, equal, D.segment_ptr[segment], rank_first,
+                      rank_last)  # fmt: skip

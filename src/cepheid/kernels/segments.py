@@ -165,3 +165,28 @@ def spread_rows(starts, offsets, rows):
     for m in range(starts.shape[0]):
         for i in range(offsets[m], offsets[m + 1]):
             rows[i] = starts[m] + i - offsets[m]
+
+
+@kernel()
+def search_slices(values, starts, stops, bounds, out):
+    """Set out[i] to the first position in [starts[i], stops[i]) with a value above bounds[i].
+
+    Values rise in each slice. A search begins where the one before it ended if its slice begins at
+    the same place and its bound is not smaller, so bounds that rise cost O(1) each.
+    """
+    for i in range(starts.shape[0]):
+        low, high = starts[i], stops[i]
+        if i > 0 and starts[i - 1] == low and bounds[i - 1] <= bounds[i]:
+            low = min(out[i - 1], high)
+        step = 1
+        while low + step < high and values[low + step] <= bounds[i]:
+            low += step
+            step *= 2
+        high = min(low + step, high)
+        while low < high:
+            middle = (low + high) // 2
+            if values[middle] <= bounds[i]:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cepheid.kernels.columns import is_counting
 from cepheid.kernels.distinct import distinct
-from cepheid.kernels.segments import order_by_code, scatter_rows
+from cepheid.kernels.segments import order_by_code, scatter_rows, search_slices
 
 EXPANDED_ROWS = 1 << 21
 
@@ -316,13 +316,7 @@ def search_within(
     stops: NDArray[np.int64],
     bounds: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Find the first position in each slice with a time above a bound, by vectorised bisection."""
-    low, high = starts.copy(), stops.copy()
-    while True:
-        open_ = low < high
-        if not open_.any():
-            return low
-        middle = (low + high) // 2
-        right = open_ & (ts[np.minimum(middle, max(len(ts) - 1, 0))] <= bounds)
-        low = np.where(right, middle + 1, low)
-        high = np.where(open_ & ~right, middle, high)
+    """Find the first position in each slice with a time above a bound."""
+    found = np.empty(len(starts), np.int64)
+    search_slices(ts, starts, stops, bounds, found)
+    return found

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cepheid.kernels.segments import first_of_codes
+
 Codes = NDArray[np.int64]
 
 DENSE_MAX = 4
@@ -34,7 +36,7 @@ def group_codes(arrays: Sequence[Any], length: int) -> tuple[Codes, Codes]:
 
 
 def _numbered(array: Any) -> tuple[Codes, int]:
-    """Number the values of an array, and count the numbers, of which some may be unused."""
+    """Assign a number to every value of an array, below the limit that is returned, too."""
     if pa.types.is_signed_integer(array.type) and len(array) and not array.null_count:
         values = array.to_numpy()
         lowest, highest = int(values.min()), int(values.max())
@@ -85,8 +87,7 @@ def _dense(codes: Codes, size: int) -> tuple[Codes, Codes]:
 def _first_rows(codes: Codes, size: int) -> Codes:
     """Find the first row of every code, -1 if it has none."""
     rows = np.full(size, -1, np.int64)
-    # Written in reverse, so that the first row of each code remains.
-    rows[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    first_of_codes(codes, size, rows)
     return rows
 
 

@@ -122,6 +122,7 @@ class _Arrays(NamedTuple):
     close: NDArray[np.int64]
     edge_kind: NDArray[np.int64]
     kind_rule: NDArray[np.int64]
+    before: NDArray[np.int32]
 
 
 class _Room(NamedTuple):
@@ -253,6 +254,7 @@ class Lister(Evaluation):
             np.full((waiting, states), -1, np.int64), equal, at_rank, blocks.of_row, blocks.at,
             blocks.first, blocks.base, blocks.mask, none, none, none, none, none,
             np.zeros((0, 0, 0), np.int64), np.full(len(self.graph.source), -1, np.int64), none,
+            np.zeros((0, 0), np.int32),
         )  # fmt: skip
 
     def _with_links(self, edge_kind: NDArray[np.int64]) -> _Arrays:
@@ -368,6 +370,9 @@ class Lister(Evaluation):
             place = place[np.argsort(turn[segment][place], kind="stable")]
         ptr = np.zeros(len(segments.key) * states + 1, np.int64)
         member, key = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        before = np.zeros(
+            (len(self.order) if self.semantics == forward.ANY else 0, states), np.int32
+        )
         # Contiguous matches check only the directly preceding rows.
         if self.semantics == forward.LINKS:
             ptr, member, key = self._gather_linked()
@@ -377,11 +382,11 @@ class Lister(Evaluation):
                 held &= arrays.until >= 0
             member, key = np.zeros((2, int(np.count_nonzero(held))), np.int64)
             kernel.gather_members(
-                self.data, arrays.reach, arrays.until, self.semantics, ptr, member, key
+                self.data, arrays.reach, arrays.until, self.semantics, ptr, member, key, before
             )
         return arrays._replace(
             member_ptr=ptr, member=member, member_key=key, trigger_row=row[place],
-            trigger_state=state[place],
+            trigger_state=state[place], before=before,
         )  # fmt: skip
 
     def _gather_linked(self) -> tuple[NDArray[np.int64], ...]:

@@ -69,7 +69,7 @@ def build_matches(
 
 
 def _take(columns: Columns, name: str, rows: Any) -> Any:
-    taken: Any = columns.arrow(name).take(pa.array(rows))
+    taken: Any = columns.take(name, pa.array(rows))
     array = taken.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
