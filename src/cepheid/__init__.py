@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         QuerySyntaxError,
         UnsupportedError,
     )
+    from cepheid.functions import function
     from cepheid.memory_limits import limits
     from cepheid.pipelines import pipeline
     from cepheid.plans.plan import Plan
@@ -43,6 +44,7 @@ _HOME = {
     "discover": "cepheid.discovery.discover",
     "sql": "cepheid.statements",
     "CompiledQuery": "cepheid.api",
+    "function": "cepheid.functions",
     "limits": "cepheid.memory_limits",
     "Plan": "cepheid.plans.plan",
     "Diagnostic": "cepheid.errors",
@@ -74,6 +76,7 @@ __all__ = [
     "UnsupportedError",
     "Workload",
     "discover",
+    "function",
     "limits",
     "pipeline",
     "query",

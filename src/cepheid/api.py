@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 
 from cepheid import options, runtimes
+from cepheid.arguments import source_of
 from cepheid.errors import Diagnostic
-from cepheid.events.time_formats import TextTimes, as_format
+from cepheid.events.time_formats import TextTimes
+from cepheid.expressions.own import OwnFunction
 from cepheid.jobs.changes.explain import explain_changes
 from cepheid.jobs.explain import explain_html, explain_mermaid, explain_plan, explain_short
 from cepheid.jobs.kind import compile_query, kind_of
 from cepheid.jobs.relaxed import with_schema
-from cepheid.jobs.ticks import TICKS_NS
 from cepheid.language import tree
 from cepheid.language.formatter import format_query
 from cepheid.language.parser import parse
@@ -351,11 +352,9 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
 
         Raises
         ------
-        BindError
-            If the events lack a column that the query names, or one has an unfit type.
-        UnsupportedError
-            E405 if the windows of the query never close, E406 if time cannot go on, E407 if rows
-            cannot be corrected.
+        BindError, UnsupportedError
+            As for :meth:`run`; E405 if the windows of the query never close, E406 if time cannot go
+            on, E407 if rows cannot be corrected.
         """
         given = (watermark, late, bad, max_ahead, idle, allowed_lateness, changes)
         past = runtimes.with_past(self, events, runtimes.Past(backfill, since, changes))
@@ -450,6 +449,7 @@ def query(
     time_unit: str = "us",
     time_format: str | None = None,
     schema: object = None,
+    functions: Iterable[OwnFunction] | None = None,
 ) -> CompiledQuery:
     """Parse, check and plan a query.
 
@@ -471,6 +471,8 @@ def query(
     schema
         The columns of the events, if they are known already: a mapping from names to type names, an
         Arrow schema or table, a DataFrame. Without it, names and types are checked later.
+    functions
+        What :func:`cepheid.function` returned; without it, all registered functions are known.
 
     Raises
     ------
@@ -490,11 +492,8 @@ def query(
     >>> q.plan.choice.evaluator.value
     'indexed'
     """
-    kinds = "" if type is None else type
-    options.texts(text=text, time=time, type=kinds)
-    tiebreakers = options.names_in("tiebreak", tiebreak)
-    options.one_of("time_unit", time_unit, TICKS_NS)
-    bare = Source(time, kinds, tiebreakers, None, time_unit, time_format=as_format(time_format))
-    parsed = parse(text)
+    options.texts(text=text)
+    bare = source_of(time, type, tiebreak, time_unit, time_format, functions)
+    parsed = tree.with_own_functions(parse(text), bare.functions)
     source = with_schema(bare, parsed, schema)
     return CompiledQuery(parsed, compile_query(parsed, text, source), source)

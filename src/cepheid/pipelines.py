@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from cepheid import options
 from cepheid.api import CompiledQuery, query
 from cepheid.expressions.format import format_name
+from cepheid.expressions.own import OwnFunction
 
 
 def pipeline(
@@ -18,6 +19,7 @@ def pipeline(
     time_unit: str = "us",
     time_format: str | None = None,
     schema: object = None,
+    functions: Iterable[OwnFunction] | None = None,
 ) -> CompiledQuery:
     """Plan queries that feed queries: the rows of each are events of its name for those after it.
 
@@ -28,7 +30,7 @@ def pipeline(
     ----------
     queries
         The texts of the queries by the names of their streams, in order.
-    time, type, tiebreak, time_unit, time_format, schema
+    time, type, tiebreak, time_unit, time_format, schema, functions
         As for :func:`query`.
 
     Raises
@@ -63,4 +65,5 @@ def pipeline(
         time_unit=time_unit,
         time_format=time_format,
         schema=schema,
+        functions=functions,
     )

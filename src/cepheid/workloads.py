@@ -9,9 +9,10 @@ import msgspec
 
 from cepheid import options, runtimes
 from cepheid.api import CompiledQuery, query
+from cepheid.arguments import source_of
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
-from cepheid.events.time_formats import TextTimes, as_format
-from cepheid.jobs.ticks import TICKS_NS
+from cepheid.events.time_formats import TextTimes
+from cepheid.expressions.own import OwnFunction
 from cepheid.kinds.pipeline.single import as_pipeline
 from cepheid.kinds.workload.explain import explain_shared
 from cepheid.kinds.workload.sharing import SharedPlan, share
@@ -210,6 +211,7 @@ def workload(
     time_unit: str = "us",
     time_format: str | None = None,
     merge: bool = True,
+    functions: Iterable[OwnFunction] | None = None,
 ) -> Workload:
     """Combine queries, so that they run in one pass over a stream and share work.
 
@@ -218,7 +220,7 @@ def workload(
     queries
         Queries by name, or a list of them, which get the names q1, q2, and so on. A query is what
         :func:`query` returns, or a text.
-    time, type, tiebreak, time_unit, time_format
+    time, type, tiebreak, time_unit, time_format, functions
         For queries that are texts, as in :func:`query`.
     merge
         Whether queries are merged where possible. If False they only share the reading, to compare
@@ -246,11 +248,7 @@ def workload(
         named = dict(queries)
     else:
         named = {f"q{number}": one for number, one in enumerate(queries, 1)}
-    kinds = "" if type is None else type
-    options.texts(time=time, type=kinds)
-    tiebreakers = options.names_in("tiebreak", tiebreak)
-    options.one_of("time_unit", time_unit, TICKS_NS)
-    source = Source(time, kinds, tiebreakers, None, time_unit, time_format=as_format(time_format))
+    source = source_of(time, type, tiebreak, time_unit, time_format, functions)
     compiled = {}
     for name, one in named.items():
         if not isinstance(name, str):
@@ -269,7 +267,8 @@ def workload(
     if not compiled:
         options.refuse("E592", "a workload has at least one query")
     sources = {
-        msgspec.structs.replace(q.source, schema=None, schemas=()) for q in compiled.values()
+        msgspec.structs.replace(q.source, schema=None, schemas=(), functions=())
+        for q in compiled.values()
     }
     if len(sources) > 1:
         message = "the queries of a workload have the same columns of time, type and ties"
@@ -291,6 +290,7 @@ def _compiled(name: str, one: object, source: Source) -> CompiledQuery:
             tiebreak=source.tiebreak,
             time_unit=source.time_unit,
             time_format=source.time_format,
+            functions=source.functions,
         )
     except CepheidError as error:
         error.file = name

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 from tests.runtime.test_stream import cut, drain, read_stream, write_files
@@ -37,6 +38,8 @@ LATER = EVENTS.slice(COUNT - 1).set_column(
     0, "ts", pa.array([10_000 * SECOND], pa.timestamp("us", "UTC"))
 )
 """Moves the watermark of a stream beyond all events."""
+
+cepheid.function("matrix_twice", lambda x: pc.multiply(x, 2), returns="bigint")
 
 CLAUSE = """SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts
     MEASURES FIRST(A.x) AS low, B.x AS high PATTERN (A{} B) {} DEFINE A AS x < 5, B AS x >= 5)"""
@@ -79,6 +82,12 @@ QUERIES = {
     "WHERE [k] AND A.x > SWEEP least (1, 4, 7) GROUP-BY k WITHIN 8 s SLIDE 4 s",
     "sweep, a query each": "RETURN COUNT(*) AS n PATTERN SEQ(A, B) "
     "WHERE [k] AND A.x + SWEEP more (0, 3) < B.x HAVING n > SWEEP few (1, 2) WITHIN 8 s SLIDE 8 s",
+    "own function, trends": "RETURN k, COUNT(*) PATTERN SEQ(A, B) "
+    "WHERE [k] AND matrix_twice(A.x) < B.x GROUP-BY k WITHIN 8 s SLIDE 4 s",
+    "own function, SELECT": "SELECT k, matrix_twice(x) AS y FROM s WHERE matrix_twice(x) > 6",
+    "own function, MATCH_RECOGNIZE": CLAUSE.format("{1,3}", "").replace(
+        "x < 5", "matrix_twice(x) < 9"
+    ),
     "workload of trends": "",
     "workload with a SELECT": "",
     "workload with a row pattern": "",

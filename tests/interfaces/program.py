@@ -38,7 +38,7 @@ def run(
     """Run a command; its output is decoded, whatever it was given."""
     words = [str(PROGRAM), *map(str, arguments)]
     data = stdin if isinstance(stdin, bytes) else stdin.encode()
-    if not own and not cli._starts_spark(words):
+    if not own and not cli._needs_pandas(words):
         return _run_copy(words, data)
     done = subprocess.run(words, input=data, capture_output=True, check=False, timeout=timeout)
     return subprocess.CompletedProcess(

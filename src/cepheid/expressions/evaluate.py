@@ -27,6 +27,7 @@ from cepheid.expressions.format import as_written
 from cepheid.expressions.functions import FUNCTIONS
 from cepheid.expressions.logic import CHOICES, choose, combined, in_list, is_true, negated
 from cepheid.expressions.number_functions import NUMBER_FUNCTIONS, arithmetic, minus
+from cepheid.expressions.own_calls import call_vectors
 from cepheid.expressions.text_functions import TEXT_FUNCTIONS, concat, like
 from cepheid.expressions.value_types import arithmetic_kind, family_of
 from cepheid.expressions.vectors import (
@@ -291,6 +292,8 @@ def _time(expression: tree.Expression, at: Context) -> Vector:
 
 def _call(call: tree.Call, at: Context) -> Vector:
     name, arguments = call.function, call.arguments
+    if isinstance(call, tree.OwnCall):
+        return call_vectors(call.own, [value_in(argument, at) for argument in arguments])
     known, meaning = FUNCTIONS[name], MEANINGS[name]
     if known.takes is None:
         values = [value_in(argument, at) for argument in arguments]

@@ -23,7 +23,9 @@ from cepheid.expressions import tree
 from cepheid.expressions.cast_types import TARGETS
 from cepheid.expressions.format import as_written
 from cepheid.expressions.functions import FUNCTIONS
+from cepheid.expressions.own import OwnFunction
 from cepheid.expressions.spark_casts import converted
+from cepheid.expressions.spark_own import is_instant, own_column
 from cepheid.expressions.value_types import Typing
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ class Expressions:
                 return sf.lit(dt.timedelta(microseconds=microseconds))
             case tree.Attribute():
                 return _widened(self._lookup(expression))
+            case tree.OwnCall(own=own, arguments=arguments):
+                return self._own_call(own, arguments)
             case tree.Call(function=function, arguments=arguments):
                 return self._call(expression, function, arguments)
             case tree.Unary(operator="NOT", operand=operand):
@@ -300,12 +304,22 @@ class Expressions:
         found = sf.call_function(function.lower(), *columns)
         return found.cast("long") if function == "LENGTH" else found
 
+    def _own_call(self, own: OwnFunction, arguments: tuple[tree.Expression, ...]) -> Column:
+        kinds = [self._kind(argument) for argument in arguments]
+        columns = [
+            self._instant(argument) if is_instant(kind) else self.column(argument)
+            for argument, kind in zip(arguments, kinds, strict=True)
+        ]
+        return own_column(own, columns, kinds)
+
     def _type_of(self, expression: tree.Expression) -> str:
         """Return the type of a time in Spark's words."""
         if isinstance(expression, tree.Attribute):
             return self._lookup(expression).type_name
         if isinstance(expression, tree.Cast):
             return "date" if expression.type_name == "DATE" else "timestamp_ntz"
+        if isinstance(expression, tree.OwnCall):
+            return "date" if expression.own.gives is ValueKind.DATE else "timestamp_ntz"
         if isinstance(expression, tree.Call | tree.Case):
             values: tuple[tree.Expression, ...]
             if isinstance(expression, tree.Case):

@@ -6,7 +6,7 @@ compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from functools import cache
 from operator import attrgetter
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cepheid.errors import Span
+from cepheid.expressions.own import OwnFunction
 
 
 class Node(msgspec.Struct, frozen=True, eq=False, tag=True, kw_only=True):
@@ -134,6 +135,17 @@ class Call(Node, frozen=True, eq=False):
 
     function: str
     arguments: tuple[Expression, ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has a name and arguments, and nothing else."""
+        return True
+
+
+class OwnCall(Call, frozen=True, eq=False, kw_only=True):
+    """A function of the user's own; ``function`` is its name (§20)."""
+
+    own: OwnFunction
 
 
 class Unary(Node, frozen=True, eq=False):
@@ -264,6 +276,7 @@ Expression = (
     | Attribute
     | Aggregate
     | Call
+    | OwnCall
     | Unary
     | Binary
     | Logical
@@ -357,3 +370,25 @@ def transform_node(node: Node, change: Change) -> Node:
                 transform_node(item, change) if isinstance(item, Node) else item for item in value
             )
     return change(msgspec.structs.replace(node, **values) if values else node)
+
+
+def with_own_functions(node: _AnyNode, functions: Iterable[OwnFunction]) -> _AnyNode:
+    """Return a node in which calls of these functions are calls of the user's own (§20)."""
+    known = {function.name: function for function in functions}
+
+    def change(part: Node) -> Node:
+        own = isinstance(part, OwnCall)
+        if own or not isinstance(part, Call) or part.function not in known or not part.is_plain:
+            return part
+        name = part.function
+        return OwnCall(span=part.span, function=name, arguments=part.arguments, own=known[name])
+
+    changed: Any = transform_node(node, change) if known else node
+    found: _AnyNode = changed
+    return found
+
+
+def own_functions(node: Node) -> tuple[OwnFunction, ...]:
+    """List the functions of the user's own that are called below a node, each once."""
+    calls = (part for part in walk(node) if isinstance(part, OwnCall))
+    return tuple(dict.fromkeys(call.own for call in calls))

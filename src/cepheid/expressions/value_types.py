@@ -227,6 +227,8 @@ class Typing:
 
     def _call(self, call: tree.Call) -> ValueKind:
         kinds = [self.infer(argument) for argument in call.arguments]
+        if isinstance(call, tree.OwnCall):
+            return self._own_call(call)
         function = LANGUAGE_FUNCTIONS.get(call.function)
         if function is None:
             helps = nearest_function(call.function)
@@ -246,6 +248,20 @@ class Typing:
             return function.gives
         given = [a for a in call.arguments[function.conditional :] if not _is_null(a)]
         return widest_kind([self.infer(argument) for argument in given])
+
+    def _own_call(self, call: tree.OwnCall) -> ValueKind:
+        own, count = call.own, len(call.arguments)
+        if not count or (own.takes is not None and count != len(own.takes)):
+            message = f"`{own.name}` does not take {count} argument{'' if count == 1 else 's'}"
+            help_ = f"its form is `{own.usage}`"
+            if not count:
+                help_ += ": the arguments tell how many values there are"
+            self._findings.add("E205", message, call.span, help_)
+            return own.gives
+        for kind, argument in zip(own.takes or (), call.arguments, strict=False):
+            takes = NUMERIC if kind is _D else frozenset({kind})
+            self._needs(argument, takes | {_UNKNOWN}, f"what `{own.usage}` takes")
+        return own.gives
 
     def _check_arguments(self, call: tree.Call, function: Function) -> None:
         what = f"what `{function.usage}` takes"

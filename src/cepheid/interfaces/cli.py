@@ -25,6 +25,7 @@ from cepheid.interfaces.cli_input import (
     find_rules,
     given_changes,
     given_text,
+    import_functions,
     is_sql,
     name_of,
     read_columns,
@@ -261,8 +262,13 @@ def _options(
         bool,
         Option("--version", help="Print the version.", callback=_print_version),
     ] = False,
+    functions: Annotated[
+        list[str] | None,
+        Option("--functions", help="A Python module to import, which defines functions."),
+    ] = None,
 ) -> None:
-    return
+    for name in functions or ():
+        import_functions(name)
 
 
 class _NoPandas:
@@ -275,10 +281,11 @@ class _NoPandas:
             raise ModuleNotFoundError(message, name=fullname)
 
 
-def _starts_spark(arguments: list[str]) -> bool:
-    """Check whether a command may start Spark, which needs pandas."""
+def _needs_pandas(arguments: list[str]) -> bool:
+    """Check whether a command may start Spark, or import a module that somebody wrote."""
     command = next((word for word in arguments[1:] if not word.startswith("-")), "")
-    return command in {"stream", "demo"} or any("spark" in word for word in arguments)
+    asked = any("spark" in word or word.startswith("--functions") for word in arguments)
+    return asked or command in {"stream", "demo"}
 
 
 def _report(error: CepheidError | WrongUseError) -> int:
@@ -330,7 +337,7 @@ COMPLETION = "_CEPHEID_COMPLETE"
 
 def main() -> None:
     """Run the command line; a mistake in a query is a message, never a traceback."""
-    if not _starts_spark(sys.argv):
+    if not _needs_pandas(sys.argv):
         sys.meta_path.insert(0, _NoPandas())
     try:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
@@ -93,6 +94,24 @@ def compile_text(
     except CepheidError as error:
         error.file = name
         raise
+
+
+def import_functions(module: str) -> None:
+    """Import the module that a user named, which calls ``cepheid.function``.
+
+    It runs the code of this module, and of no other: the name is one of Python's.
+    """
+    if not all(part.isidentifier() for part in module.split(".")):
+        message = f"--functions takes the name of a Python module, not {module!r}"
+        raise WrongUseError(message)
+    try:
+        importlib.import_module(module)
+    except CepheidError:
+        raise
+    except Exception as error:  # it is the user's, and may raise anything
+        why = f"{type(error).__name__}: {error}"
+        message = f"--functions {module}: {why}; PYTHONPATH has the folders of modules"
+        raise WrongUseError(message) from error
 
 
 def is_sql(text: str) -> bool:

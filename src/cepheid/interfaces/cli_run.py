@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid.errors import CepheidError, visible
+from cepheid.expressions.own import all_registered
 from cepheid.interfaces.cli_input import WrongUseError, compile_text, is_sql
 from cepheid.interfaces.console import complain, say
 from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules, run_fitting
@@ -52,7 +53,7 @@ def check_sql(text: str, name: str) -> None:
     from cepheid.kinds.row_pattern.statement import read_statement
 
     try:
-        read_statement(text)
+        read_statement(text, all_registered())
     except CepheidError as error:
         error.file = name
         raise

@@ -17,6 +17,7 @@ from cepheid.interfaces.stream_options import Options
 from cepheid.jobs.kind import compile_query
 from cepheid.jobs.misfits import other_buckets
 from cepheid.language.parser import parse
+from cepheid.language.tree import with_own_functions
 from cepheid.runtimes.checkpoints import (
     BUCKETS_SETTING,
     Note,
@@ -70,7 +71,7 @@ def cut_off(compiled: CompiledQuery, options: Options) -> tuple[CompiledQuery, O
         backfill=None,
         buckets=None,
     )
-    parsed = parse(began.text)
+    parsed = with_own_functions(parse(began.text), compiled.source.functions)
     plan = compile_query(parsed, began.text, compiled.source)
     return CompiledQuery(parsed, plan, compiled.source), going_on
 

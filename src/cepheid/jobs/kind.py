@@ -10,7 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
 
+import msgspec
+
 from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.expressions.own import united
 from cepheid.jobs.explain_parts import Section, describe_columns
 from cepheid.jobs.explain_spark import describe_strategies
 from cepheid.jobs.misfits import misfit
@@ -297,7 +300,9 @@ def compile_query(query: tree.Query, text: str, source: Any) -> Plan:
         If the query is right but asks for something that does not exist yet.
     """
     kind = next(kind for kind in _KINDS.values() if kind.reads is type(query))
-    return kind.compile(with_whole_durations(query, source), text, source)
+    plan = kind.compile(with_whole_durations(query, source), text, source)
+    functions = united([plan.functions, tree.own_functions(query)])
+    return msgspec.structs.replace(plan, functions=functions) if functions else plan
 
 
 def kind_of(plan: Plan) -> Kind:

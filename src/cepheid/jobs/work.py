@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 import pyarrow as pa
 
 from cepheid.events.nanoseconds import in_microseconds
+from cepheid.expressions.own import OwnFunction, united
 from cepheid.jobs.kind import Kind, kind_of
 from cepheid.plans.plan import Plan
 
@@ -28,6 +31,8 @@ class Work(msgspec.Struct, frozen=True):
     """The allowed lateness, in microseconds: later events no longer correct rows."""
     dead: tuple[str, ...] = ()
     """Columns that a state has and the query reads no more; new events have NULL there."""
+    functions: tuple[OwnFunction, ...] = ()
+    """The functions of the user's own that the query calls; each takes its code along."""
 
     @staticmethod
     def of(
@@ -51,7 +56,13 @@ class Work(msgspec.Struct, frozen=True):
             plan.tick_ns,
             idle,
             lateness,
+            functions=plan.functions,
         )
+
+    def calling(self, plans: Iterable[Plan], known: Iterable[OwnFunction] = ()) -> Work:
+        """Take the functions of several queries along."""
+        functions = united([self.functions, known, *(plan.functions for plan in plans)])
+        return msgspec.structs.replace(self, functions=functions)
 
     def planned(self) -> Plan:
         """Deserialize the plan."""

@@ -30,15 +30,18 @@ from cepheid.expressions.tree import (
     Logical,
     Name,
     Node,
+    OwnCall,
     Sweep,
     Unary,
     Word,
     children_of,
     contains,
+    own_functions,
     replace_span,
     transform,
     transform_node,
     walk,
+    with_own_functions,
 )
 
 # ---------------------------------------------------------------------------------------

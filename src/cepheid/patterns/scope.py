@@ -8,6 +8,7 @@ from cepheid.errors import Span, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.events.time_formats import TextTimes
 from cepheid.expressions.format import format_expression, format_literal
+from cepheid.expressions.own import OwnFunction
 from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
 from cepheid.language.findings import Findings
@@ -21,7 +22,7 @@ class Source(msgspec.Struct, frozen=True):
     """The source of events as the planner sees it: column names and, if known, a schema.
 
     ``schemas`` are those of named streams, for queries that read several. An empty ``type`` says
-    that events have no types.
+    that events have no types. ``functions`` are those of the user's own that a text may call.
     """
 
     time: str = "ts"
@@ -31,6 +32,7 @@ class Source(msgspec.Struct, frozen=True):
     time_unit: str = "us"
     schemas: tuple[tuple[str, EventSchema], ...] = ()
     time_format: str = ""
+    functions: tuple[OwnFunction, ...] = ()
 
     @property
     def times(self) -> TextTimes:

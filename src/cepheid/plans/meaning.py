@@ -1,7 +1,7 @@
 """List the parts of a plan that a state depends on, each as a text that ignores the spelling.
 
-Places in the query text and reasons are left out, so that a state fits a query that was only
-written in another way.
+Places in the query text, reasons and editions of functions are left out, so that a state fits a
+query that was only written in another way.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import msgspec
 
 from cepheid.plans.plan import Plan
 
-_OMITTED = frozenset({"span", "reason"})
+_OMITTED = frozenset({"span", "reason", "edition"})
 _LATER: dict[str, Any] = {"distinct": [], "second": 0, "timed": False}
 """Fields that older versions did not have: without a value, states of these still fit."""
-_OUTER = frozenset({"text", "warnings", "choice", "columns", "version"})
+_OUTER = frozenset({"text", "warnings", "choice", "columns", "version", "functions"})
 
 Meaning = dict[str, str]
 """The parts of a query that shape its state, by their names in messages."""

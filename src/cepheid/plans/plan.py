@@ -13,6 +13,7 @@ import msgspec
 
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.schema import ValueKind
+from cepheid.expressions.own import OwnFunction
 from cepheid.language import tree
 from cepheid.plans.funnel import Funnel
 from cepheid.plans.links import Links
@@ -249,6 +250,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     ``columns`` are those to read; None means all, where matches are listed without a schema.
     ``tick_ns`` is the unit of times: a microsecond, unless they are nanoseconds or whole numbers.
+    ``functions`` are those of the user's own that the query calls (§20).
     """
 
     text: str
@@ -260,6 +262,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     choice: Choice
     columns: tuple[str, ...] | None
     warnings: tuple[Diagnostic, ...]
+    functions: tuple[OwnFunction, ...] = ()
     version: int = PLAN_VERSION
 
     @property

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from cepheid.events.arriving import as_table, form_of, in_form
 from cepheid.events.files import find_files, read_all
+from cepheid.expressions.own import all_registered
 from cepheid.jobs.why import WhyNot
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
@@ -45,7 +46,7 @@ def run_local_sql(
     UnsupportedError
         E405 if a table is a streaming DataFrame.
     """
-    statement = read_statement(text)
+    statement = read_statement(text, all_registered())
     known = Known(tables)
     forms = {form_of(table) for table in tables.values()}
     try:
@@ -75,7 +76,7 @@ def explain_local_sql(
 
     ``analyze`` runs the text, and reports the rows that each clause reads and finds.
     """
-    statement = read_statement(text)
+    statement = read_statement(text, all_registered())
     known = Known(tables)
     try:
         sources, outer = _simple_parts(statement)
@@ -127,7 +128,7 @@ def why_local_sql(text: str, tables: Mapping[str, Any]) -> WhyNot:
     NotSimpleError
         If the text is more than a SELECT over one table around its clauses.
     """
-    statement, known = read_statement(text), Known(tables)
+    statement, known = read_statement(text, all_registered()), Known(tables)
     sources, _ = _simple_parts(statement)
     answer = None
     for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
@@ -206,10 +207,10 @@ def _simple_parts(statement: Statement) -> tuple[list[Select], Select]:
     """Split a text into the inputs of all clauses and the outer query, if all are simple."""
     views = [_view(i) for i in range(len(statement.sites))]
     sources = [
-        parse_select(statement.source_query(site, views[:i]))
+        parse_select(statement.source_query(site, views[:i]), statement.functions)
         for i, site in enumerate(statement.sites)
     ]
-    return sources, parse_select(statement.outer_query(views))
+    return sources, parse_select(statement.outer_query(views), statement.functions)
 
 
 def _run(
@@ -253,7 +254,7 @@ def table_names(text: str) -> list[str]:
     >>> table_names("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY ts PATTERN (A))")
     ['ticks']
     """
-    statement = read_statement(text)
+    statement = read_statement(text, all_registered())
     sources, outer = _simple_parts(statement)
     views = {_view(number) for number in range(len(statement.sites))}
     names = [name for select in (*sources, outer) for name in _sources(select)]

@@ -12,6 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import cmp_to_key
+from typing import Any
+
+import pyarrow as pa
 
 from cepheid.language import tree
 
@@ -36,6 +39,11 @@ def evaluate_expression(expression: tree.Expression, lookup: Lookup) -> Value:
             if isinstance(found, Decimal) and found.as_tuple().exponent == 0:
                 return int(found)
             return found
+        case tree.OwnCall(own=own, arguments=arguments):
+            # One event at a time (§20.3).
+            given: list[list[Any]] = [[as_number(value_of(a))] for a in arguments]
+            answer: Value = own.callee(*map(pa.array, given))[0].as_py()
+            return answer
         case tree.Call(function=function, arguments=arguments):
             return call_function(function, [value_of(a) for a in arguments])
         case tree.Unary(operator="NOT", operand=operand):

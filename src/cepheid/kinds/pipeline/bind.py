@@ -9,6 +9,7 @@ import msgspec
 
 from cepheid.errors import CepheidError, Diagnostic, Span, suggest_names
 from cepheid.events.schema import EventSchema, ValueKind, read_schema
+from cepheid.expressions.own import united
 from cepheid.jobs.kind import compile_query, kind_of
 from cepheid.kinds.pipeline.keys import common_keys, describe_keys
 from cepheid.language import tree
@@ -346,6 +347,7 @@ def _plan_of(
         choice=choice,
         columns=_base_columns(bound, source),
         warnings=(*bound.warnings, *findings.warnings),
+        functions=united(stage.plan.functions for stage in bound.stages),
         stages=bound.stages,
         why_keys=why,
     )

@@ -41,6 +41,7 @@ def as_pipeline(plan: Plan) -> PipelinePlan:
         choice=choice,
         columns=_columns_of(plan),
         warnings=plan.warnings,
+        functions=plan.functions,
         stages=(stage,),
         why_keys=why,
     )

@@ -122,12 +122,17 @@ class Binder:
                 return self._navigate(node)
             case tree.Call() if node.function in AGGREGATES:
                 return self._aggregate(node)
-            case tree.Call():
+            case tree.Call() | tree.OwnCall():
                 self._check_call(node)
         inner = tuple(self._bind(child) for child in tree.children(node))
         return tree.with_children(node, inner)
 
-    def _check_call(self, call: tree.Call) -> None:
+    def _check_call(self, call: tree.Call | tree.OwnCall) -> None:
+        if isinstance(call, tree.OwnCall):
+            takes = call.own.takes
+            count = 1 if takes is None else len(takes)
+            self._check_count(call, count, None if takes is None else count)
+            return
         if call.function not in FUNCTIONS:
             near = suggest_names(call.function, [*FUNCTIONS, *AGGREGATES])
             help_ = near if near.startswith("did") else "docs/sql.md lists the functions"
@@ -141,7 +146,7 @@ class Binder:
         known = FUNCTIONS[call.function]
         self._check_count(call, known.least, known.most)
 
-    def _check_count(self, call: tree.Call, least: int, most: int | None) -> None:
+    def _check_count(self, call: tree.Call | tree.OwnCall, least: int, most: int | None) -> None:
         count = len(call.arguments)
         if count < least or (most is not None and count > most):
             wanted = (
@@ -175,7 +180,7 @@ class Binder:
                 message = f"the aggregate `{node.function}` is nested in another row function"
                 self._report("E605", message, node.span)
                 return tree.Literal(None, span=node.span)
-            case tree.Call():
+            case tree.Call() | tree.OwnCall():
                 self._check_call(node)
         inner = tuple(self._row(child, variables) for child in tree.children(node))
         return tree.with_children(node, inner)

@@ -92,6 +92,8 @@ def _lifted(node: tree.Expression) -> tree.Expression:
 
 def _is_strict(node: tree.Expression) -> bool:
     """Check whether an expression is NULL if a value is, as where there is no row."""
+    if isinstance(node, tree.OwnCall):
+        return False
     if isinstance(node, tree.Call):
         return FUNCTIONS[node.function].takes is not None
     if isinstance(node, tree.Binary):

@@ -19,7 +19,7 @@ def derive_row_pattern(plan: RowPatternPlan) -> Derivation:
     UnsupportedError
         E412 without WITHIN, E415 if it is not known how long a row can wait for others.
     """
-    (site,) = read_statement(plan.text).sites
+    (site,) = read_statement(plan.text, plan.functions).sites
     if site.clause.within is None:
         way_out = "add `WITHIN INTERVAL '10' MINUTE` after PATTERN (...)"
         no_window(plan, "without `WITHIN`, a match may wait for rows that never come", way_out)

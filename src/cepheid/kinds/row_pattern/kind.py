@@ -77,7 +77,9 @@ class RowPatternKind(SteppedKind):
         from cepheid.kinds.row_pattern.query import columns_that_show
 
         keys = plan.partition.group_by
-        return Splits(tuple(Split((key,), columns_that_show(plan.text, key)) for key in keys))
+        return Splits(
+            tuple(Split((key,), columns_that_show(plan.text, key, plan.functions)) for key in keys)
+        )
 
     def steps(self, plan: RowPatternPlan, schema: pa.Schema) -> Steps[Any]:
         """Make the step function of a clause over rows of a schema."""

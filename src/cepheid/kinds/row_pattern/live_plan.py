@@ -38,6 +38,7 @@ def plan_live(
         choice=choice(),
         columns=clause.read_columns,
         warnings=(),
+        functions=clause.functions,
         table_columns=clause.columns,
         zone=zone,
         steps=clause.bounds.steps,
@@ -47,7 +48,7 @@ def plan_live(
 
 def bind_live(plan: RowPatternPlan) -> MatchPlan:
     """Bind the clause of a plan to the columns of its table again."""
-    (site,) = read_statement(plan.text).sites
+    (site,) = read_statement(plan.text, plan.functions).sites
     bounds = SearchBounds(plan.steps, plan.states)
     found = bind_clause(site.clause, plan.table_columns, plan.text, bounds)
     return msgspec.structs.replace(found, time=TIME) if plan.timed else found
@@ -55,7 +56,7 @@ def bind_live(plan: RowPatternPlan) -> MatchPlan:
 
 def select_of(plan: RowPatternPlan) -> Select:
     """Parse the SELECT around the clause of a plan, with the time of rows if it has one."""
-    around = select_around(read_statement(plan.text))
+    around = select_around(read_statement(plan.text, plan.functions))
     if not plan.timed or any(item.expression is None for item in around.items):
         return around
     time = Item(TIME, tree.Column(TIME, None, span=Span(0, 0)))
@@ -64,7 +65,7 @@ def select_of(plan: RowPatternPlan) -> Select:
 
 def text_of_clause(plan: RowPatternPlan) -> str:
     """Return the table and the clause, without the text around them."""
-    (site,) = read_statement(plan.text).sites
+    (site,) = read_statement(plan.text, plan.functions).sites
     return plan.text[site.span.start : site.span.end]
 
 
@@ -72,5 +73,5 @@ def why_not_planned_live(
     plan: RowPatternPlan, schema: pa.Schema | None = None
 ) -> Diagnostic | None:
     """Return the first reason why a planned clause cannot read a stream (E405), if there is one."""
-    (site,) = read_statement(plan.text).sites
+    (site,) = read_statement(plan.text, plan.functions).sites
     return why_not_live(site.clause, bind_live(plan), schema)

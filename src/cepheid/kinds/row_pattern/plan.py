@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cepheid.expressions.own import OwnFunction, united
 from cepheid.kinds.row_pattern import tree
 
 
@@ -75,6 +76,12 @@ class MatchPlan(msgspec.Struct, frozen=True):
     within: tree.Duration | tree.Literal | None
     bounds: SearchBounds = SearchBounds()
     time: str | None = None
+
+    @property
+    def functions(self) -> tuple[OwnFunction, ...]:
+        """List the functions of the user's own that it calls."""
+        expressions = [*(measure for _, measure in self.measures), *self.conditions.values()]
+        return united(map(tree.own_functions, expressions))
 
     @property
     def one_row(self) -> bool:

@@ -6,11 +6,13 @@ result at a time. Everything else needs ``cepheid.sql``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from cepheid.errors import BindError, Diagnostic, Span, UnsupportedError, suggest_names
 from cepheid.events.schema import EventSchema, ValueKind
+from cepheid.expressions.own import OwnFunction
 from cepheid.jobs.ticks import tick_of
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.bind import bind_clause
@@ -39,7 +41,7 @@ def compile_row_pattern(text: str, source: Source) -> RowPatternPlan:
     UnsupportedError
         E404 if the text is more than a query over one stream.
     """
-    statement = read_statement(text)
+    statement = read_statement(text, source.functions)
     outer = _outer(statement)
     (site,) = statement.sites
     _check_order(site, text, source)
@@ -63,11 +65,18 @@ def compile_row_pattern(text: str, source: Source) -> RowPatternPlan:
         choice=choice(),
         columns=read,
         warnings=(),
+        functions=_called(source.functions, text),
         table_columns=() if clause is None else clause.columns,
         zone="",
         steps=bounds.steps,
         states=bounds.states,
     )
+
+
+def _called(functions: Iterable[OwnFunction], text: str) -> tuple[OwnFunction, ...]:
+    """List the functions whose names stand before a parenthesis in a text."""
+    names = {name.upper() for name in re.findall(r"\b(\w+)\s*\(", text)}
+    return tuple(function for function in functions if function.name in names)
 
 
 def _columns_of_table(schema: EventSchema) -> tuple[str, ...]:
@@ -106,10 +115,13 @@ def select_around(statement: Statement) -> Select:
     begin, end = site.span.start, site.span.end
     # As long as what it replaces, so that messages point into the text.
     view = f" {VIEW} ".ljust(end - begin)
-    return parse_select(statement.text[:begin] + view + statement.text[end:])
+    text = statement.text[:begin] + view + statement.text[end:]
+    return parse_select(text, statement.functions)
 
 
-def columns_that_show(text: str, key: str) -> tuple[str, ...]:
+def columns_that_show(
+    text: str, key: str, functions: Iterable[OwnFunction] = ()
+) -> tuple[str, ...]:
     """List the columns of the rows of a text that hold a key of PARTITION BY.
 
     Examples
@@ -119,7 +131,7 @@ def columns_that_show(text: str, key: str) -> tuple[str, ...]:
     [('k',), ('key',), ()]
     """
     found = []
-    for item in select_around(read_statement(text)).items:
+    for item in select_around(read_statement(text, functions)).items:
         if item.expression is None:
             found.append(key)
         elif isinstance(item.expression, tree.Column) and find_column(item.expression.name, [key]):

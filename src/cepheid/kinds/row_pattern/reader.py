@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
+from cepheid.expressions.own import OwnFunction
 from cepheid.kinds.row_pattern.lexer import Token, TokenKind
 
 CLAUSES = ("PARTITION", "ORDER", "MEASURES", "AFTER", "PATTERN", "WITHIN", "SUBSET", "DEFINE")
@@ -33,13 +34,22 @@ class Reader:
         The text, for messages.
     place
         The number of the first token to read.
+    functions
+        The functions of the user's own that the text may call.
     """
 
-    def __init__(self, tokens: Sequence[Token], text: str, place: int = 0) -> None:
+    def __init__(
+        self,
+        tokens: Sequence[Token],
+        text: str,
+        place: int = 0,
+        functions: Sequence[OwnFunction] = (),
+    ) -> None:
         self.tokens = tokens
         self.text = text
         self.place = place
         self.depth = 0
+        self.functions = functions
 
     @property
     def token(self) -> Token:

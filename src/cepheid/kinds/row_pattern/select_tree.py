@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from cepheid.errors import CepheidError
 from cepheid.expressions.functions import FUNCTIONS
+from cepheid.expressions.own import OwnFunction
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES
 from cepheid.kinds.row_pattern.expressions import parse_expression
@@ -51,7 +54,7 @@ def _has_aggregate(node: tree.Expression) -> bool:
     return any(call.function in AGGREGATES for call in calls)
 
 
-def parse_select(text: str) -> Select:
+def parse_select(text: str, functions: Iterable[OwnFunction] = ()) -> Select:
     """Return the tree of a text that is a SELECT over one table.
 
     Raises
@@ -66,7 +69,7 @@ def parse_select(text: str) -> Select:
     (['company', 'twice'], 'v', 5)
     """
     try:
-        reader = Reader(tokenize(text), text)
+        reader = Reader(tokenize(text), text, functions=tuple(functions))
         found = _parse_select(reader)
         reader.take_mark(";")
     except CepheidError as error:
@@ -96,7 +99,7 @@ def _parse_select(reader: Reader) -> Select:
         items.append(_parse_item(reader))
     reader.expect_words("FROM")
     source = _parse_source(reader)
-    where = parse_expression(reader) if reader.take_words("WHERE") else None
+    where = _parse_expression(reader) if reader.take_words("WHERE") else None
     if where is not None:
         _check_known(where)
         if _has_aggregate(where):
@@ -128,7 +131,7 @@ def _parse_item(reader: Reader) -> Item:
         reader.place += 3
         return Item("*", None)
     start = reader.token.span.start
-    expression = parse_expression(reader)
+    expression = _parse_expression(reader)
     _check_known(expression)
     written = reader.text[start : reader.last_end]
     name = expression.name if isinstance(expression, tree.Column) else written
@@ -137,11 +140,19 @@ def _parse_item(reader: Reader) -> Item:
     return Item(name, expression)
 
 
+def _parse_expression(reader: Reader) -> tree.Expression:
+    return tree.with_own_functions(parse_expression(reader), reader.functions)
+
+
 def _check_known(node: tree.Expression) -> None:
     """Refuse what only a full SQL engine knows."""
     if isinstance(node, tree.Navigate | tree.Classifier | tree.MatchNumber):
         raise NotSimpleError(type(node).__name__)
-    if isinstance(node, tree.Call):
+    if isinstance(node, tree.OwnCall):
+        count = 1 if node.own.takes is None else len(node.own.takes)
+        if len(node.arguments) < count or (node.own.takes and len(node.arguments) > count):
+            raise NotSimpleError(node.function)
+    elif isinstance(node, tree.Call):
         known = FUNCTIONS.get(node.function)
         least, most = AGGREGATES.get(node.function, (known.least, known.most) if known else (0, -1))
         aggregates = node.function in AGGREGATES

@@ -7,11 +7,12 @@ before it, by the name of a view; the text that is left is ordinary SQL.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from cepheid.errors import BindError, Diagnostic, QuerySyntaxError, Span
+from cepheid.expressions.own import OwnFunction
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.lexer import Token, TokenKind, tokenize
 from cepheid.kinds.row_pattern.parser import parse_clause
@@ -54,10 +55,14 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """A SQL text and its clauses, inner ones before the ones around them."""
+    """A SQL text and its clauses, inner ones before the ones around them.
+
+    ``functions`` are those of the user's own that it may call.
+    """
 
     text: str
     sites: tuple[Site, ...]
+    functions: tuple[OwnFunction, ...] = ()
 
     def source_query(self, site: Site, views: Sequence[str]) -> str:
         """Return a query for the input of a site; the sites before it have become views."""
@@ -91,7 +96,7 @@ class Statement(msgspec.Struct, frozen=True):
         return "".join([*parts, self.text[place : span.end]])
 
 
-def read_statement(text: str) -> Statement:
+def read_statement(text: str, functions: Iterable[OwnFunction] = ()) -> Statement:
     """Return a SQL text with its clauses read.
 
     Raises
@@ -110,11 +115,11 @@ def read_statement(text: str) -> Statement:
     """
     tokens = tokenize(text)
     _check_nesting(tokens, text)
-    named = _find_named(tokens)
+    named, own = _find_named(tokens), tuple(functions)
     sites = []
     for place, token in enumerate(tokens):
         if token.upper == "MATCH_RECOGNIZE" and tokens[place + 1].is_mark("("):
-            clause = parse_clause(Reader(tokens, text, place))
+            clause = tree.with_own_functions(parse_clause(Reader(tokens, text, place)), own)
             source, start = _find_source(tokens, place, text)
             known = tuple(n for n in named if n.span.end <= start and start < n.scope_end)
             sites.append(Site(clause, source, Span(start, clause.span.end), known))
@@ -122,7 +127,7 @@ def read_statement(text: str) -> Statement:
         message = "the text has no MATCH_RECOGNIZE clause"
         helps = ("write `FROM table MATCH_RECOGNIZE (...)`, or run the text with Spark itself",)
         raise BindError([Diagnostic("E613", message, Span(0, 0), helps=helps)], text)
-    return Statement(text, tuple(sites))
+    return Statement(text, tuple(sites), own)
 
 
 def _check_nesting(tokens: Sequence[Token], text: str) -> None:

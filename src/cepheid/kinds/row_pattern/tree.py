@@ -26,11 +26,14 @@ from cepheid.expressions.tree import (
     Logical,
     Moment,
     Node,
+    OwnCall,
     Unary,
     children,
     contains,
+    own_functions,
     walk,
     with_children,
+    with_own_functions,
 )
 
 # ---------------------------------------------------------------------------------------
@@ -52,6 +55,12 @@ class Call(tree.Call, frozen=True, eq=False):
     star: bool = False
     star_of: str | None = None
     condition: Expression | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has a name and arguments, and nothing else."""
+        decorated = self.distinct or self.star or self.condition is not None
+        return self.semantics is None and not decorated
 
 
 class Navigate(Leaf, frozen=True, eq=False):

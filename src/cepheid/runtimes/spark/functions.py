@@ -23,10 +23,12 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn,
 
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
 from cepheid.events.schema import EventSchema, read_schema
+from cepheid.expressions.own import all_registered
 from cepheid.jobs.kind import TaskKind, compile_query, kind_of, needs_of
 from cepheid.jobs.ordering import STEP_ROWS, ordered, slices
 from cepheid.jobs.work import Work
 from cepheid.language.parser import parse
+from cepheid.language.tree import with_own_functions
 from cepheid.patterns.scope import Source
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.local import run_batches
@@ -58,8 +60,9 @@ def register(spark: Any) -> None:
 
 
 def _plan(text: str, time: str, type_: str, schema: EventSchema | None) -> Plan:
-    parsed = parse(text)
-    plan = compile_query(parsed, text, Source(time, type_, (), schema))
+    known = all_registered()
+    parsed = with_own_functions(parse(text), known)
+    plan = compile_query(parsed, text, Source(time, type_, (), schema, functions=known))
     if not isinstance(kind_of(plan), TaskKind):
         message = "a SELECT has no pattern: write it in Spark SQL"
         raise UnsupportedError([Diagnostic("E404", message)], text)

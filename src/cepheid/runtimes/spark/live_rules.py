@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, StructType
 
 from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.expressions.own import all_registered
 from cepheid.expressions.spark_numbers import long
 from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.kind import task_kind
@@ -186,7 +187,12 @@ def stream_rules(
     alerts = alert_schema(read.schema.field(plan.time).type, plan.tick_ns)
     routes = [Route.of(spark, one, takes_null=True) for one in keys]
     notices = live_notices(plans)
-    works = [delays.work(plan, read.schema, alerts, len(one.buckets)) for one in routes]
+    # Rules that come later may call what the process knows now.
+    known = all_registered()
+    works = [
+        delays.work(plan, read.schema, alerts, len(one.buckets)).calling(plans, known)
+        for one in routes
+    ]
     send = notices.watched(spark, send_to_classes(works[0], routes))
     sent = placed(read.projected, routes).mapInArrow(send, tasks.SENT_DDL)
     told = _records(spark.readStream.text(str(log), lineSep="\n"), routes)

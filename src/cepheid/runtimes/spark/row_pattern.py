@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cepheid.events.arriving import as_table, form_of
+from cepheid.expressions.own import all_registered
 from cepheid.jobs.analysis import LIVE
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
@@ -74,7 +75,7 @@ def run_spark_sql(
     UnsupportedError
         E405 if a clause reads a stream and cannot be live.
     """
-    statement = read_statement(text)
+    statement = read_statement(text, all_registered())
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
     frames: dict[str, DataFrame] = {}
@@ -112,7 +113,7 @@ def explain_spark_sql(
 
     ``analyze`` runs the text, unless it reads a stream, and counts its rows.
     """
-    statement = read_statement(text)
+    statement = read_statement(text, all_registered())
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
     frames: dict[str, DataFrame] = {}

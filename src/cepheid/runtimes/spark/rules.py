@@ -168,6 +168,7 @@ def _output(
         own = {name: plans[name] for name in names}
         route = Route.of(spark, attributes, takes_null=null)
         work = delays.work(next(iter(own.values())), schema, results, len(route.buckets))
+        work = work.calling(own.values())
         rules = tuple((name, plan.to_json()) for name, plan in own.items())
         shared = RulesWork(rules, merge, work, tuple(given))
         classes.append(Class(route, shared))

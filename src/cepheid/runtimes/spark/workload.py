@@ -217,7 +217,7 @@ def _run_together(
         tuple(plans),
         tuple(plan.to_json() for plan in plans.values()),
         workload.merge,
-        Work.of(first, events, results, buckets),
+        Work.of(first, events, results, buckets).calling(plans.values()),
     )
     sent = routed.mapInArrow(tasks.send_events(work.work), BLOB_DDL)
     arrived = exchange(sent, buckets)

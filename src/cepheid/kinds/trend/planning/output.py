@@ -422,7 +422,9 @@ class OutputPlanner:
 
 def _is_unknown(expression: tree.Expression) -> bool:
     """Check for a call of a function that there is not, such as an aggregate of SQL."""
-    return isinstance(expression, tree.Call) and expression.function not in LANGUAGE_FUNCTIONS
+    known = isinstance(expression, tree.OwnCall)
+    unknown = isinstance(expression, tree.Call) and expression.function not in LANGUAGE_FUNCTIONS
+    return unknown and not known
 
 
 def _name_of(column: AggregateColumn) -> str:
