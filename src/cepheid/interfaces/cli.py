@@ -35,6 +35,7 @@ from cepheid.interfaces.cli_input import (
 )
 from cepheid.interfaces.cli_lsp import lsp
 from cepheid.interfaces.cli_machine import doctor, warm
+from cepheid.interfaces.cli_mcp import mcp
 from cepheid.interfaces.cli_options import (
     ChangesOption,
     EngineOption,
@@ -246,7 +247,21 @@ def demo(
 
 
 # The order in which help lists them: what people need first.
-for command in (demo, run, check, why, explain, fmt, stream, backtest, discover, doctor, warm, lsp):
+for command in (
+    demo,
+    run,
+    check,
+    why,
+    explain,
+    fmt,
+    stream,
+    backtest,
+    discover,
+    doctor,
+    warm,
+    lsp,
+    mcp,
+):
     app.command()(command)
 
 

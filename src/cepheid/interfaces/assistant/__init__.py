@@ -1,0 +1,1 @@
+"""`cepheid mcp`: queries as tools for assistants that speak the Model Context Protocol."""
