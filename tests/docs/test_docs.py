@@ -100,6 +100,7 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
             "E573",
             "E574",
             "E575",
+            "E576",
             "E580",
             "E581",
             "E582",

@@ -12,7 +12,14 @@ from pyarrow import parquet
 
 import cepheid
 
-SURVEYS = ("SAMPLE(3)", "TOP(2, SUM(A.x))", "LONGEST(2)", "BLAME()")
+SURVEYS = (
+    "SAMPLE(3)",
+    "TOP(2, SUM(A.x))",
+    "LONGEST(2)",
+    "BLAME()",
+    "HISTOGRAM(LENGTH)",
+    "PERCENTILE(SUM(A.x), 0.1, 0.5, 0.9)",
+)
 REST = "PATTERN SEQ(A+, B) WHERE [k] AND A.x > NEXT(A).x GROUP-BY g WITHIN 20 s SLIDE 10 s"
 
 
@@ -32,7 +39,7 @@ def events() -> pa.Table:
 
 def rows_of(survey: str) -> list[dict[str, Any]]:
     rows = cepheid.query(f"RETURN {survey} {REST}").run(events()).to_pylist()
-    assert len(rows) > 20
+    assert len(rows) > 15
     return rows
 
 

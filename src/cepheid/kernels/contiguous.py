@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cepheid.kernels.bins import SHIFT, begin_bins
 from cepheid.kernels.graph import (
     NO_BOUND,
     add_row,
@@ -27,6 +28,9 @@ from cepheid.kernels.tiers import kernel
 def _begin_again(variable, weights, weight_of, values, value_of, V, M, row, state, prev, unit, p):
     """Add the match that consists of one earlier row only."""
     V[row, state, 0] = add(V[row, state, 0], unit, p)
+    if V.shape[2] > 1 and weight_of[variable, 1] <= SHIFT:
+        begin_bins(weights, weight_of[variable, 1], V, row, state, prev, unit, p)
+        return
     for a in range(1, V.shape[2]):
         column, square = weight_of[variable, a], False
         if column < -1:

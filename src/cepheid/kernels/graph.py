@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cepheid.kernels.bins import SHIFT, bind_bins, report_bins
 from cepheid.kernels.moments import bind_moment, moment_at_end
 from cepheid.kernels.ring import add, mul, present
 from cepheid.kernels.signals import let_signals_in
@@ -270,6 +271,9 @@ def bind_event(
 ):
     """Add a row's own values to all matches that end with it."""
     count = V[row, state, 0]
+    if V.shape[2] > 1 and weight_of[variable, 1] <= SHIFT:
+        bind_bins(weights, weight_of[variable, 1], V, row, state, unit, begins[row, state], p)
+        return
     # Squares come after what they square, and need it as it was.
     for a in range(V.shape[2] - 1, 0, -1):
         column = weight_of[variable, a]
@@ -297,6 +301,9 @@ def report(
         if not bits >> variable[state] & 1:
             continue
         if order >= end_bound[state] and present(V[row, state, 0]):
+            if R.shape[1] > 1 and weight_of[variable[state], 1] <= SHIFT:
+                report_bins(weights, weight_of[variable[state], 1], V, row, state, segment, R, p)
+                continue
             for a in range(R.shape[1]):
                 code, number = weight_of[variable[state], a], V[row, state, a]
                 if code < -1:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.kernels.bins import SPAN
 from cepheid.kernels.ring import add, mul
 from cepheid.kernels.tiers import kernel
 
@@ -41,12 +42,23 @@ def fill_elapsed(
     ptr: NDArray[np.int64],
     times: NDArray[np.int64],
 ) -> None:
-    """Fill in the times of rows since the first row of their segment, where durations need them."""
+    """Fill in the times of rows since the first row of their segment, where durations need them.
+
+    In bins (``bins.py``), row 1 has their width.
+    """
+    if (weight_of == SPAN).any():
+        weights[0] = elapsed_times(ptr, times) // weights[1]
     for a in np.flatnonzero((weight_of == DURATION).any(0)).tolist():
         # Relative to the segment, so that squares of doubles hold them.
-        lengths = np.diff(ptr)
-        elapsed = times - np.repeat(times[ptr[:-1][lengths > 0]], lengths[lengths > 0])
-        weights[a - 1], weights[a] = -elapsed, elapsed
+        weights[a] = elapsed_times(ptr, times)
+        weights[a - 1] = -weights[a]
+
+
+def elapsed_times(ptr: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Compute the times of rows since the first row of their segment."""
+    lengths = np.diff(ptr)
+    some = lengths > 0
+    return np.asarray(times - np.repeat(times[ptr[:-1][some]], lengths[some]), np.int64)
 
 
 @kernel()

@@ -13,6 +13,13 @@ class SurveyForm(StrEnum):
     SAMPLE = "sample"
     TOP = "top"
     BLAME = "blame"
+    HISTOGRAM = "histogram"
+    PERCENTILE = "percentile"
+
+    @property
+    def is_distribution(self) -> bool:
+        """Check whether values of matches are counted (§17.7, §17.8)."""
+        return self in (SurveyForm.HISTOGRAM, SurveyForm.PERCENTILE)
 
 
 class MatchValue(msgspec.Struct, frozen=True):
@@ -29,7 +36,10 @@ class MatchValue(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """The survey of a query: how many matches, by what; ``written`` are the variables in order."""
+    """The survey of a query: how many matches, by what; ``written`` are the variables in order.
+
+    ``fractions`` are those of PERCENTILE.
+    """
 
     form: SurveyForm
     number: int = 0
@@ -37,3 +47,4 @@ class Survey(msgspec.Struct, frozen=True):
     value: MatchValue | None = None
     written: tuple[str, ...] = ()
     text: str = ""
+    fractions: tuple[float, ...] = ()

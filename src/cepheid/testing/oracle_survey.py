@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from cepheid.language import tree
 from cepheid.testing.oracle_matches import Event, Match
 
-SURVEYS = ("SAMPLE", "TOP", "LONGEST", "BLAME")
+SURVEYS = ("SAMPLE", "TOP", "LONGEST", "BLAME", "HISTOGRAM", "PERCENTILE", "MEDIAN")
 
 
 class ChanceError(Exception):
@@ -33,14 +33,19 @@ def columns_of_survey(call: tree.Call) -> list[str]:
         return ["draw", "events"]
     if call.function == "BLAME":
         return ["event", "matches", "share", "log2_matches"]
-    return ["rank", name_of_value(value_of(call)), "events"]
+    name = name_of_value(value_of(call))
+    if call.function == "HISTOGRAM":
+        return [name, "error", "matches", "share", "log2_matches"]
+    if call.function in ("PERCENTILE", "MEDIAN"):
+        return ["fraction", name, "error"]
+    return ["rank", name, "events"]
 
 
 def value_of(call: tree.Call) -> tree.Expression:
     """Find the value by which matches are ranked."""
     if call.function == "LONGEST":
         return tree.Word(span=call.span, text="LENGTH")
-    return call.arguments[1]
+    return call.arguments[1 if call.function == "TOP" else 0]
 
 
 def name_of_value(value: tree.Expression) -> str:
@@ -77,6 +82,10 @@ def survey_rows(
             }
             for i, count in sorted(through.items())
         ]
+    if call.function in ("HISTOGRAM", "PERCENTILE", "MEDIAN"):
+        return _distribution_rows(
+            call, Counter(map(worth_of(value_of(call), events, times), found))
+        )
     first = call.arguments[0]
     assert isinstance(first, tree.Literal), "the number of matches"
     assert isinstance(first.value, int), "the number of matches"
@@ -96,6 +105,34 @@ def survey_rows(
     best = sorted(found, key=place)[: first.value]
     name = name_of_value(value)
     return [{"rank": n + 1, name: worth(m), "events": m} for n, m in enumerate(best)]
+
+
+def _distribution_rows(call: tree.Call, values: Counter[float]) -> list[dict[str, object]]:
+    """Build the rows of exact values (§17.7, §17.8)."""
+    name, total = name_of_value(value_of(call)), values.total()
+    if call.function == "HISTOGRAM":
+        return [
+            {
+                name: value,
+                "error": type(value)(0),
+                "matches": float(count),
+                "share": count / total,
+                "log2_matches": math.log2(count),
+            }
+            for value, count in sorted(values.items())
+        ]
+    fractions = [a.value for a in call.arguments[1:] if isinstance(a, tree.Literal)] or [0.5]
+    rows: list[dict[str, object]] = []
+    for fraction in fractions:
+        assert isinstance(fraction, int | float), "a number from 0 to 1"
+        reached = [
+            v
+            for v in values
+            if sum(n for w, n in values.items() if w <= v) >= fraction * total - 1e-9
+        ]
+        value = min(reached)
+        rows.append({"fraction": float(fraction), name: value, "error": type(value)(0)})
+    return rows
 
 
 def _written(pattern: tree.Pattern) -> list[str]:

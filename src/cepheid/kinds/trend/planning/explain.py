@@ -40,6 +40,8 @@ _MEANINGS = {
     "O(log n)": ", n the kept events of a window",
     "O(log n + candidates)": ", n the kept events of a window, candidates those that its index "
     "leaves",
+    "O(b log n)": ", n the kept events of a window, b the values that matches have",
+    "O(b n)": ", n the kept events of a window, b the values that matches have",
     "O(k log n)": ", n the kept events of a window, k the matches that are asked for",
     "O(n)": ", n the kept events of a window",
     "O(matches)": " that ends matches",
@@ -87,13 +89,24 @@ def _describe_survey(survey: Survey) -> str:
     if survey.form is SurveyForm.SAMPLE:
         return f"{survey.number:,} matches drawn at random, seed {survey.seed}"
     assert survey.value is not None, "matches are ranked by a value"
+    if survey.form is SurveyForm.HISTOGRAM:
+        return f"how many matches have each {survey.value.name}"
+    if survey.form is SurveyForm.PERCENTILE:
+        shown = " and ".join(f"{fraction:g}" for fraction in survey.fractions)
+        return f"the {survey.value.name} that a share of {shown} of all matches does not exceed"
     return f"the {survey.number:,} matches with the largest {survey.value.name}"
 
 
+_BINS = (
+    "a bin for every value, which an event shifts by what it adds; with too many values, bins are "
+    "wider, and the column error tells by how much"
+)
 _WALKS = {
     SurveyForm.SAMPLE: "counts of the matches that end with each event, then a walk backwards that "
     "takes events in proportion to them",
     SurveyForm.TOP: "the best matches that end with each event, from the best of those before it",
+    SurveyForm.HISTOGRAM: _BINS,
+    SurveyForm.PERCENTILE: _BINS,
     SurveyForm.BLAME: "the matches that lead to each event, times the ways to go on from it",
 }
 

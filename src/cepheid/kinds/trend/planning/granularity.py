@@ -92,7 +92,7 @@ _FITTING = "the events of open windows that fit a variable"
 def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
     """List the evaluators that can answer a query; all of them give the same answer."""
     if plan.output.survey is not None:
-        return (Evaluator.INDEXED,)
+        return (plan.choice.evaluator,)
     linked = plan.links is not None and bool(plan.edges)
     if plan.skip and plan.choice.evaluator is Evaluator.LINEAR:
         return (Evaluator.LINEAR, Evaluator.ENUMERATE)
@@ -142,6 +142,13 @@ def _decide(
     edges = predicates.edges
     if output.kind is OutputKind.SURVEY:
         span = query.returns.span if query.returns else None
+        if output.survey is not None and output.survey.form.is_distribution:
+            why = (
+                f"{_place(text, span)} counts the matches that end with each event by their values"
+            )
+            ranges = all(edge.has_ranges for edge in edges)
+            evaluator = Evaluator.INDEXED if ranges else Evaluator.PAIRWISE
+            return why, span, evaluator, Granularity.EVENT
         why = f"{_place(text, span)} is answered by walks through the graph of events, without "
         return f"{why}building matches", span, Evaluator.INDEXED, Granularity.EVENT
     if output.kind is not OutputKind.AGGREGATES:
@@ -239,6 +246,9 @@ def _survey_time(
     survey: Survey, edges: tuple[EdgePredicate, ...], patterns: tuple[Template, ...]
 ) -> str:
     """Estimate the time of a walk: several conditions on one step are tested event by event."""
+    if survey.form.is_distribution:
+        whole = all(edge.has_ranges for edge in edges)
+        return "O(b log n)" if whole else "O(b n)"
     pairs = Counter((edge.prev_variable, edge.next_variable) for edge in edges)
     guarded = bool(edges) and any(template.guards for template in patterns)
     if guarded or max(pairs.values(), default=0) > 1:

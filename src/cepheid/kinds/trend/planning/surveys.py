@@ -12,7 +12,8 @@ from cepheid.patterns.scope import Scope
 from cepheid.plans.plan import Partition, WindowKind, WindowPlan
 from cepheid.plans.survey import MatchValue, Survey, SurveyForm
 
-SURVEYS = ("SAMPLE", "TOP", "LONGEST", "BLAME")
+SURVEYS = ("SAMPLE", "TOP", "LONGEST", "BLAME", "HISTOGRAM", "PERCENTILE", "MEDIAN")
+DISTRIBUTIONS = SURVEYS[-3:]
 DRAWS_MAX = 1_000_000
 BEST_MAX = 1_000
 SEED_MAX = 2**63 - 1
@@ -22,6 +23,9 @@ _EXAMPLES = {
     "TOP": "write `RETURN TOP 10 BY SUM(S.price)`; values are LENGTH, DURATION, COUNT and SUM",
     "LONGEST": "write `RETURN LONGEST 5`",
     "BLAME": "write `RETURN BLAME()`",
+    "HISTOGRAM": "write `RETURN HISTOGRAM(LENGTH)`; values are LENGTH, DURATION, COUNT and SUM",
+    "PERCENTILE": "write `RETURN PERCENTILE(SUM(S.price), 0.5, 0.9)`, with numbers from 0 to 1",
+    "MEDIAN": "write `RETURN MEDIAN(LENGTH)`; values are LENGTH, DURATION, COUNT and SUM",
 }
 
 
@@ -48,6 +52,8 @@ def plan_survey(query: tree.Query, scope: Scope) -> Survey | None:
     written = dict.fromkeys(n.variable.text for n in sorted(nodes, key=lambda n: n.span.start))
     numbers = [_whole(argument) for argument in call.arguments]
     text = format_expression(call)
+    if call.function in DISTRIBUTIONS:
+        return _plan_distribution(call, scope, tuple(written), text)
     match call.function, numbers:
         case "BLAME", []:
             return Survey(SurveyForm.BLAME, written=tuple(written), text=text)
@@ -70,6 +76,24 @@ def plan_survey(query: tree.Query, scope: Scope) -> Survey | None:
             return None
     _check_number(call, number, BEST_MAX, scope.findings)
     return Survey(SurveyForm.TOP, number, 0, value, tuple(written), text)
+
+
+def _plan_distribution(
+    call: tree.Call, scope: Scope, written: tuple[str, ...], text: str
+) -> Survey | None:
+    """Plan HISTOGRAM, PERCENTILE and MEDIAN: a value, and fractions (§17.7, §17.8)."""
+    given = [a.value if isinstance(a, tree.Literal) else None for a in call.arguments[1:]]
+    fractions = [float(x) for x in given if isinstance(x, int | float) and 0 <= x <= 1]
+    fits = len(fractions) == len(given) and bool(given) == (call.function == "PERCENTILE")
+    value = value_of_match(call.arguments[0], scope) if call.arguments and fits else None
+    if value is None:
+        message = f"`{text}` is not what `{call.function}` takes"
+        scope.findings.add("E361", message, call.span, _EXAMPLES[call.function])
+        return None
+    if call.function == "HISTOGRAM":
+        return Survey(SurveyForm.HISTOGRAM, value=value, written=written, text=text)
+    found = tuple(fractions) or (0.5,)
+    return Survey(SurveyForm.PERCENTILE, 0, 0, value, written, text, found)
 
 
 def _whole(argument: tree.Expression) -> int | None:
@@ -146,7 +170,10 @@ def _reasons(
 ) -> list[tuple[str, Span, str]]:
     """List why matches cannot be surveyed, each with its place and a way out."""
     found: list[tuple[str, Span, str]] = []
-    if semantics is not tree.Semantics.ANY_MATCH:
+    call = survey_call(query)
+    counts = call is not None and call.function in DISTRIBUTIONS
+    selecting = (tree.Semantics.NEXT_MATCH, tree.Semantics.CONTIGUOUS)
+    if semantics is not tree.Semantics.ANY_MATCH and not (counts and semantics in selecting):
         span = query.semantics.span if query.semantics else query.pattern.span
         why = "which events a match skips depends on those before it"
         found.append((why, span, "survey `SEMANTICS any`, or list matches: `RETURN MATCHES`"))
@@ -160,7 +187,7 @@ def _reasons(
         why = "a condition on the whole match is known when the match is built"
         help_ = "compare neighbours: `S.price > NEXT(S).price`"
         found.append((why, spanning.expression.span, help_))
-    for edge in [edge for edge in predicates.edges if edge.separation is None][:1]:
+    for edge in [e for e in predicates.edges if e.separation is None and not counts][:1]:
         why = f"a condition on neighbours does not separate ({edge.reason})"
         help_ = "write it as a comparison of one event with the other"
         found.append((why, edge.expression.span, help_))

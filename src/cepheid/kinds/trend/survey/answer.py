@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, KeyTable
 from cepheid.events.nanoseconds import type_of_times
 from cepheid.jobs.owned import EVERYTHING, Owned
+from cepheid.kernels.compose import add_rows
 from cepheid.kinds.trend.look_back.evaluate import Question
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.wide import steps, to_double
@@ -20,6 +22,7 @@ from cepheid.kinds.trend.survey.blame import blame_rows
 from cepheid.kinds.trend.survey.cells import Cells, gather_cells
 from cepheid.kinds.trend.survey.graph import Walk, open_walk
 from cepheid.kinds.trend.survey.sample import draw_matches
+from cepheid.kinds.trend.survey.values import count_values, percentile_places
 from cepheid.kinds.trend.windows.match_tables import (
     EVENTS,
     columns_of_windows,
@@ -58,7 +61,10 @@ def survey_segments(
         if owned.end is not None:
             mine &= starts < owned.end
         part = segments if mine.all() else segments.take(np.flatnonzero(mine))
-        yield _answer(job, keys, open_walk(question, template, part), starts[mine])
+        if survey_of(job).form.is_distribution:
+            yield _distribution(job, keys, question, part, starts[mine])
+        else:
+            yield _answer(job, keys, open_walk(question, template, part), starts[mine])
 
 
 def _starts(job: Job, segments: Segments) -> NDArray[np.int64]:
@@ -139,6 +145,63 @@ def _values(job: Job, value: MatchValue, numbers: NDArray[np.float64], columns: 
     return whole.cast(pa.duration(time.unit)) if pa.types.is_timestamp(time) else whole
 
 
+def _distribution(
+    job: Job, keys: KeyTable, question: Question, segments: Segments, starts: NDArray[np.int64]
+) -> pa.Table:
+    """Tell how many matches of each cell have each value, or what some share of them has."""
+    survey, columns, value = survey_of(job), question.columns, survey_of(job).value
+    assert value is not None, "the value that is counted"
+    found = count_values(question, job.templates[0], segments, value)
+    cells = gather_cells(job, keys, segments, starts, found.total)
+    cell_of = np.zeros(len(starts), np.int64)
+    cell_of[cells.segments] = cells.owner
+    error = np.zeros(len(cells))
+    np.maximum.at(error, cells.owner, found.error[cells.segments])
+    cell, number, count = _add_equal(cell_of[found.segment], found.value, found.matches)
+    total = cells.total[cell]
+    share = np.ldexp(count.real / total.real, steps(count.imag - total.imag))
+    fractions = survey.fractions
+    if survey.form is SurveyForm.PERCENTILE:
+        cuts = np.searchsorted(cell, np.arange(len(cells) + 1))
+        places = [
+            begin + percentile_places(share[begin:end], fractions) for begin, end in pairwise(cuts)
+        ]
+        chosen = np.concatenate([np.zeros(0, np.int64), *places])
+        cell, number = cell[chosen], number[chosen]
+    rows = _head(job, cells, cell, columns)
+    if survey.form is SurveyForm.PERCENTILE:
+        rows["fraction"] = pa.array(np.tile(np.array(fractions), len(cells)))
+    rows[value.name] = _values(job, value, number, columns)
+    rows["error"] = _values(job, value, error[cell], columns)
+    if survey.form is SurveyForm.HISTOGRAM:
+        rows |= _counts_of(count, share)
+    return pa.table(rows)
+
+
+def _add_equal(
+    cell: NDArray[np.int64], value: NDArray[np.float64], count: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
+    """Sort values by cell, and add up the counts of equal ones."""
+    order = np.lexsort((value, cell))
+    cell, value, count = cell[order], value[order], count[order]
+    new = np.ones(len(cell), np.bool_)
+    new[1:] = (cell[1:] != cell[:-1]) | (value[1:] != value[:-1])
+    summed = np.zeros((int(new.sum()), 1), np.complex128)
+    none = np.zeros((len(cell), 0), np.int64)
+    place = np.cumsum(new) - 1
+    add_rows(count[:, None], none, place, summed, none[: len(summed)], np.uint64(1))
+    return cell[new], value[new], summed[:, 0]
+
+
+def _counts_of(numbers: NDArray[Any], share: NDArray[np.float64]) -> dict[str, Any]:
+    """Build the columns that tell of numbers of matches."""
+    return {
+        "matches": pa.array(to_double(numbers)),
+        "share": pa.array(share),
+        "log2_matches": pa.array(np.log2(numbers.real) + numbers.imag),
+    }
+
+
 def _blame(job: Job, walk: Walk, cells: Cells, through: NDArray[Any]) -> pa.Table:
     """List the events of each cell that are in a match (§17.5)."""
     columns, segments = walk.question.columns, walk.segments
@@ -151,7 +214,5 @@ def _blame(job: Job, walk: Walk, cells: Cells, through: NDArray[Any]) -> pa.Tabl
     total = cells.total[cell]
     rows = _head(job, cells, cell, columns)
     rows[EVENT] = whole_events(job, segments.rows[used], columns, {})
-    rows["matches"] = pa.array(to_double(numbers))
-    rows["share"] = pa.array(np.ldexp(numbers.real / total.real, steps(numbers.imag - total.imag)))
-    rows["log2_matches"] = pa.array(np.log2(numbers.real) + numbers.imag)
-    return pa.table(rows)
+    share = np.ldexp(numbers.real / total.real, steps(numbers.imag - total.imag))
+    return pa.table(rows | _counts_of(numbers, share))
