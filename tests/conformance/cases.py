@@ -58,12 +58,17 @@ def check_result(case: Case, rows: list[dict[str, Any]]) -> None:
 
 
 def run_case(case: Case) -> None:
-    """Run a case in process and compare."""
+    """Run a case of MATCH_RECOGNIZE in process and compare."""
+    expect_result(case, text_of(case))
+
+
+def expect_result(case: Case, text: str) -> None:
+    """Run a text in process and compare what it gives with a case."""
     tables = {"input": table_of(case)}
     code = ERRORS.get(case["expected"].get("error", ""))
     if code is None:
-        check_result(case, cepheid.sql(text_of(case), tables=tables).to_pylist())
+        check_result(case, cepheid.sql(text, tables=tables).to_pylist())
         return
     with pytest.raises(cepheid.DataError) as caught:
-        cepheid.sql(text_of(case), tables=tables)
+        cepheid.sql(text, tables=tables)
     assert [d.code for d in caught.value.diagnostics] == [code]

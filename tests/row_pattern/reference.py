@@ -52,11 +52,12 @@ def recognize(clause: tree.Clause, table: Sequence[Row]) -> list[dict[str, Any]]
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     found = []
     for key in sorted(groups, key=lambda k: tuple((v is not None, v) for v in k)):
-        found += _partition(clause, _sorted(clause, groups[key]))
+        found += _partition(clause, sorted_rows(clause, groups[key]))
     return found
 
 
-def _sorted(clause: tree.Clause, rows: list[Row]) -> list[Row]:
+def sorted_rows(clause: tree.Clause, rows: list[Row]) -> list[Row]:
+    """Return the rows of a partition in the order of ORDER BY."""
     for key in reversed(clause.order_by):
         name = key.column.name
         nulls = [row for row in rows if row[name] is None]
@@ -75,7 +76,7 @@ def _partition(clause: tree.Clause, rows: Sequence[Row]) -> list[dict[str, Any]]
     found: list[dict[str, Any]] = []
     start, number, taken = 0, 0, -1
     while start < len(rows):
-        match = next(_sequences(clause, clause.pattern, rows, start, (), number + 1), None)
+        match = next(sequences(clause, clause.pattern, rows, start, (), number + 1), None)
         if match is None:
             if clause.rows == "all unmatched" and start > taken:
                 found.append({**rows[start], **{m.name: None for m in clause.measures}})
@@ -84,13 +85,14 @@ def _partition(clause: tree.Clause, rows: Sequence[Row]) -> list[dict[str, Any]]
         number += 1
         taken = max(taken, start + len(match) - 1)
         found += _output(clause, rows, start, match, number, unions)
-        start = _next_start(clause, start, [label for label, _ in match], unions)
+        start = next_start(clause, start, [label for label, _ in match], unions)
     return found
 
 
-def _next_start(
+def next_start(
     clause: tree.Clause, start: int, labels: list[str], unions: Mapping[str, frozenset[str]]
 ) -> int:
+    """Return the row at which the search goes on after a match."""
     skip = clause.skip
     if not labels or skip.mode == "to_next_row":
         return start + 1
@@ -137,7 +139,7 @@ def _output(
 # Sequences of labels in the order of preference
 
 
-def _sequences(
+def sequences(
     clause: tree.Clause,
     pattern: tree.Pattern,
     rows: Sequence[Row],
@@ -147,8 +149,10 @@ def _sequences(
     *,
     hidden: bool = False,
 ) -> Iterator[tuple[Label, ...]]:
+    """Yield all matches from a row in the order of preference."""
+
     def inner(part: tree.Pattern, so_far: tuple[Label, ...]) -> Iterator[tuple[Label, ...]]:
-        return _sequences(clause, part, rows, start, so_far, number, hidden=hidden)
+        return sequences(clause, part, rows, start, so_far, number, hidden=hidden)
 
     place = start + len(taken)
     match pattern:
@@ -170,7 +174,7 @@ def _sequences(
             for order in itertools.permutations(parts):
                 yield from _chain(inner, order, taken)
         case tree.Exclusion(part=part):
-            yield from _sequences(clause, part, rows, start, taken, number, hidden=True)
+            yield from sequences(clause, part, rows, start, taken, number, hidden=True)
         case tree.Quantified():
             yield from _repeated(inner, pattern, taken, 0)
 
@@ -237,15 +241,15 @@ def value(node: tree.Expression, scene: Scene) -> Any:
         case tree.Literal(value=constant):
             return constant
         case tree.Column(qualifier=variable):
-            return _at(node, scene, _last(scene, variable, final=False))
+            return value_at(node, scene, _last(scene, variable, final=False))
         case tree.Classifier(variable=variable):
-            return _at(node, scene, _last(scene, variable, final=False))
+            return value_at(node, scene, _last(scene, variable, final=False))
         case tree.MatchNumber():
             return scene.number
         case tree.Navigate():
             return _navigated(node, scene)
         case tree.Call():
-            return _aggregated(node, scene)
+            return aggregated(node, scene)
         case tree.Unary(operator="NOT", operand=operand):
             inner = value(operand, scene)
             return None if inner is None else not inner
@@ -288,7 +292,7 @@ def _last(scene: Scene, variable: str | None, *, final: bool) -> int | None:
     return scene.start + places[-1] if places else None
 
 
-def _at(node: tree.Expression, scene: Scene, row: int | None) -> Any:
+def value_at(node: tree.Expression, scene: Scene, row: int | None) -> Any:
     """Return the value of an expression at one row of the partition."""
     if row is None or not 0 <= row < len(scene.rows):
         return None
@@ -299,14 +303,14 @@ def _at(node: tree.Expression, scene: Scene, row: int | None) -> Any:
             place = row - scene.start
             return scene.labels[place] if 0 <= place < len(scene.labels) else None
         case tree.Binary(operator=operator, left=left, right=right):
-            return _operated(operator, _at(left, scene, row), _at(right, scene, row))
+            return _operated(operator, value_at(left, scene, row), value_at(right, scene, row))
         case tree.Logical(operator=operator, operands=operands):
-            return _combined(operator, [_at(operand, scene, row) for operand in operands])
+            return _combined(operator, [value_at(operand, scene, row) for operand in operands])
         case tree.Unary(operator="NOT", operand=operand):
-            inner = _at(operand, scene, row)
+            inner = value_at(operand, scene, row)
             return None if inner is None else not inner
         case tree.IsNull(operand=operand, negated=negated):
-            return (_at(operand, scene, row) is not None) == negated
+            return (value_at(operand, scene, row) is not None) == negated
         case tree.Literal(value=constant):
             return constant
         case tree.MatchNumber():
@@ -326,7 +330,7 @@ def _variable(node: tree.Expression) -> str | None:
 def _navigated(node: tree.Navigate, scene: Scene) -> Any:
     if node.function in ("FIRST", "LAST"):
         row = _logical(node, scene)
-        return _at(node.argument, scene, row)
+        return value_at(node.argument, scene, row)
     steps = 1 if node.offset is None else node.offset
     inner, row = node.argument, None
     if isinstance(inner, tree.Navigate):
@@ -335,7 +339,7 @@ def _navigated(node: tree.Navigate, scene: Scene) -> Any:
         row = _last(scene, _variable(inner), final=False)
     if row is None:
         return None
-    return _at(inner, scene, row - steps if node.function == "PREV" else row + steps)
+    return value_at(inner, scene, row - steps if node.function == "PREV" else row + steps)
 
 
 def _logical(node: tree.Navigate, scene: Scene) -> int | None:
@@ -350,16 +354,17 @@ def _logical(node: tree.Navigate, scene: Scene) -> int | None:
 # Aggregates
 
 
-def _aggregated(call: tree.Call, scene: Scene) -> Any:
+def aggregated(call: tree.Call, scene: Scene) -> Any:
+    """Return an aggregate over the rows of a match."""
     parts = (*call.arguments, *(() if call.condition is None else (call.condition,)))
     named = [call.star_of, *map(_variable, parts)]
     variable = next((name for name in named if name is not None), None)
     places = scene.places(variable, final=call.semantics == "FINAL")
     if call.condition is not None:
-        places = [i for i in places if _at(call.condition, scene, scene.start + i) is True]
+        places = [i for i in places if value_at(call.condition, scene, scene.start + i) is True]
     if call.star:
         return len(places)
-    rows = [tuple(_at(a, scene, scene.start + i) for a in call.arguments) for i in places]
+    rows = [tuple(value_at(a, scene, scene.start + i) for a in call.arguments) for i in places]
     if call.function == "ARRAY_AGG":
         cells = [row[0] for row in rows]
         return (_unique(cells) if call.distinct else cells) or None

@@ -114,10 +114,14 @@ def import_functions(module: str) -> None:
         raise WrongUseError(message) from error
 
 
+ROW_PATTERN = re.compile(r"\bmatch_recognize\b|\bover\b.*\bpattern\s*\(", re.I | re.S)
+"""A clause, or a call over a window with PATTERN."""
+
+
 def is_sql(text: str) -> bool:
-    """Check whether a text is SQL with MATCH_RECOGNIZE, and no query of the trend language."""
+    """Check whether a text is SQL with row patterns, and no query of the trend language."""
     start = re.match(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(select|with)\b", text, re.I | re.S)
-    return start is not None and re.search(r"\bmatch_recognize\b", text, re.I) is not None
+    return start is not None and ROW_PATTERN.search(text) is not None
 
 
 def given_text(file: str | None, text: str | None) -> tuple[str, str]:

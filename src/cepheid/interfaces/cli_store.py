@@ -220,8 +220,9 @@ def query(
 
 
 def _is_sql(text: str) -> bool:
-    """Check whether a text has a MATCH_RECOGNIZE clause."""
-    return re.search(r"\bMATCH_RECOGNIZE\s*\(", text, re.IGNORECASE) is not None
+    """Check whether a text has a MATCH_RECOGNIZE clause, or a window with PATTERN."""
+    clause = r"\bMATCH_RECOGNIZE\s*\(|\bOVER\b.*\bPATTERN\s*\("
+    return re.search(clause, text, re.IGNORECASE | re.DOTALL) is not None
 
 
 def _query_sql(text: str, store: Any, method: str, *, explain: bool) -> Any:

@@ -106,11 +106,30 @@ def _search(
         cursor[depth] = first[place, target]
 
 
+@kernel(inline="code")
+def _seek(
+    row, start, begin, stop, limit, edge, seek, conditions, condition_of, first, moves, memo, path,
+    cursor,
+):  # fmt: skip
+    """Find the match of a row, from a start on; return its start, length and the last row read."""
+    length, furthest = -1, row
+    while start < stop:
+        length, reached = _search(
+            start, begin, stop, limit, edge, conditions, condition_of, first, moves, memo, path,
+            cursor,
+        )  # fmt: skip
+        furthest = max(furthest, reached)
+        if length != -1 or not seek or start + 1 >= limit:
+            break
+        start += 1
+    return start, length, furthest
+
+
 @kernel()
-def next_start(start, length, mode, is_target, variable_of, path):
-    """Compute the row to continue from after a match, or a negative error code."""
+def next_start(start, row, length, mode, is_target, variable_of, path):
+    """Compute the row to continue from after the match of a row, or a negative error code."""
     if length == 0 or mode == TO_NEXT_ROW:
-        return start + 1
+        return row + 1
     if mode == PAST_LAST_ROW:
         return start + length
     found = -1
@@ -140,6 +159,7 @@ def find_matches(
     mode,
     is_target,
     unmatched,
+    seek,
     memo,
     path,
     cursor,
@@ -156,7 +176,8 @@ def find_matches(
     has no entry. opened: of each partition what FIRST_START and the columns after it say, or no
     entry if all ends are closed. starts, lengths, numbers: one entry a match, in order; a length
     of -1 is a row that no match took, if unmatched asks for them. states: those of the rows of all
-    matches.
+    matches. seek: a row without a match has the next one up to its limit, and numbers are the rows
+    that matches belong to.
     """
     p, row, number, taken = resume[0], resume[1], resume[2], resume[3]
     count, used = 0, 0
@@ -168,6 +189,8 @@ def find_matches(
         first_start, edge = edges_of(opened, p, begin, stop)
         if row < begin:
             row, number, taken = first_start, 0, begin - 1
+        # From the rows before this one on there is no match.
+        barren = begin
         if row == first_start or within:
             memo[: ((stop - begin + 1) * state_count >> 6) + 1] = 0
         while row < stop:
@@ -177,10 +200,12 @@ def find_matches(
                 break
             # A row behind an open end is not too late: what asks for it is undecided.
             limit = limits[row] if within else stop + is_open
-            length, furthest = _search(
-                row, begin, stop, limit, edge, conditions, condition_of, first, moves, memo, path,
-                cursor,
+            start = barren if seek and not within and barren > row else row
+            start, length, furthest = _seek(
+                row, start, begin, stop, limit, edge, seek, conditions, condition_of, first, moves,
+                memo, path, cursor,
             )  # fmt: skip
+            barren = start + 1 if length == -1 else start
             if is_undecided(length, row, opened, p):
                 break
             if within:
@@ -194,19 +219,20 @@ def find_matches(
                 row += 1
                 continue
             number += 1
-            starts[count], lengths[count], numbers[count] = row, length, number
+            starts[count], lengths[count] = start, length
+            numbers[count] = row if seek else number
             count += 1
             for i in range(length):
                 states[used + i] = path[i + 1]
             used += length
-            if row + length - 1 > taken:
-                taken = row + length - 1
+            if start + length - 1 > taken:
+                taken = start + length - 1
             if length == 0 or mode == TO_NEXT_ROW:
                 following = row + 1
             elif mode == PAST_LAST_ROW:
-                following = row + length
+                following = start + length
             else:
-                following = next_start(row, length, mode, is_target, variable_of, path[1:])
+                following = next_start(start, row, length, mode, is_target, variable_of, path[1:])
             if following < 0:
                 result = -following
                 break

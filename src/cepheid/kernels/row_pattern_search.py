@@ -20,6 +20,7 @@ from cepheid.kernels.row_pattern import (
     is_undecided,
     next_start,
 )
+from cepheid.kernels.row_pattern_memory import keep_failure, sign_state, slot_of
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
@@ -214,85 +215,6 @@ def _pop(variable, in_set, counts):
             counts[s] -= 1
 
 
-@kernel()
-def _mix(h, x):
-    """Mix one more number into a hash (the finaliser of splitmix64)."""
-    h = h ^ x
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (h ^ (h >> np.uint64(31))) + np.uint64(0x9E3779B97F4A7C15)
-
-
-@kernel()
-def _sign(
-    row, target, depth, views, places, counts, tallies, path, variable_of, label_views, bits, out
-):
-    """Hash a state of the search, with everything that later conditions can read, to two numbers.
-
-    views: sets of variables and the number of their first and last rows that conditions may read;
-    label_views: the number of labels that they may read, from the start and from the end.
-    """
-    for k in range(2):
-        h = _mix(np.uint64(0x243F6A8885A308D3 if k == 0 else 0x13198A2E03707344), np.uint64(row))
-        h = _mix(h, np.uint64(target))
-        for v in range(views.shape[0]):
-            s, heads, tails = views[v, 0], views[v, 1], views[v, 2]
-            for i in range(min(heads, counts[s])):
-                h = _mix(h, np.uint64(places[s, i]))
-            h = _mix(h, np.uint64(0xFFFF))
-            for i in range(max(0, counts[s] - tails), counts[s]):
-                h = _mix(h, np.uint64(places[s, i]))
-            h = _mix(h, np.uint64(0xFFFE))
-        for i in range(1, min(label_views[0], depth) + 1):
-            h = _mix(h, np.uint64(variable_of[path[i]]))
-        for i in range(max(1, depth + 1 - label_views[1]), depth + 1):
-            h = _mix(h, np.uint64(variable_of[path[i]]))
-        for t in range(tallies.shape[0]):
-            for j in range(2):
-                bits[0] = tallies[t, depth, j]
-                h = _mix(h, bits.view(np.uint64)[0])
-        out[k] = h | np.uint64(1) if k == 0 else h
-
-
-@kernel()
-def _remembered(keys, generations, generation, key):
-    """Find the slot of a key, or the free slot for it as -1 - slot."""
-    mask = keys.shape[0] - 1
-    at = np.int64(key[0] & np.uint64(mask))
-    while generations[at] == generation:
-        if keys[at, 0] == key[0] and keys[at, 1] == key[1]:
-            return at
-        at = (at + 1) & mask
-    return -1 - at
-
-
-@kernel()
-def _grown(keys, generations, generation):
-    """Build a table twice as large with the entries of a generation."""
-    wider = np.zeros((2 * keys.shape[0], 2), np.uint64)
-    new_generations = np.zeros(2 * keys.shape[0], np.int64)
-    for i in range(keys.shape[0]):
-        if generations[i] == generation:
-            at = -1 - _remembered(wider, new_generations, generation, keys[i])
-            wider[at, 0], wider[at, 1] = keys[i, 0], keys[i, 1]
-            new_generations[at] = generation
-    return wider, new_generations
-
-
-@kernel(inline="code")
-def _keep(keys, generations, generation, kept, key):
-    """Insert a key; return the table, which may have grown, and its number of keys."""
-    slot = _remembered(keys, generations, generation, key)
-    if slot < 0:
-        slot = -1 - slot
-        keys[slot, 0], keys[slot, 1] = key[0], key[1]
-        generations[slot] = generation
-        kept += 1
-    if 2 * kept > keys.shape[0]:
-        keys, generations = _grown(keys, generations, generation)
-    return keys, generations, kept
-
-
 @kernel(inline="code")
 def _search(
     start, begin, stop, limit, edge, number, generation, kept, limits, pattern, programs, seen, room
@@ -324,9 +246,9 @@ def _search(
             if depth == 0:
                 break
             if remembers:
-                _sign(row, state, depth, views, places, counts, tallies, path, variable_of,
-                      label_views, bits, key)  # fmt: skip
-                keys, generations, kept = _keep(keys, generations, generation, kept, key)
+                sign_state(row, state, depth, views, places, counts, tallies, path, variable_of,
+                           label_views, bits, key)  # fmt: skip
+                keys, generations, kept = keep_failure(keys, generations, generation, kept, key)
                 if kept > kept_max:
                     length = -2
                     break
@@ -357,9 +279,9 @@ def _search(
             begin, stop, number, stack, known,
         )  # fmt: skip
         if good and remembers:
-            _sign(row + 1, target, depth + 1, views, places, counts, tallies, path, variable_of,
-                  label_views, bits, key)  # fmt: skip
-            good = _remembered(keys, generations, generation, key) < 0
+            sign_state(row + 1, target, depth + 1, views, places, counts, tallies, path,
+                       variable_of, label_views, bits, key)  # fmt: skip
+            good = slot_of(keys, generations, generation, key) < 0
         if not good:
             _pop(variable, in_set, counts)
             continue
@@ -368,6 +290,41 @@ def _search(
             place = 2 if row + 1 == stop else 0
         cursor[depth] = first[place, target]
     return length, steps, keys, generations, kept
+
+
+@kernel(inline="code")
+def _seek(
+    start, begin, stop, limit, edge, number, generation, kept, shared, sight, barren, limits,
+    pattern, programs, seen, room,
+):  # fmt: skip
+    """Search the match of a row; return where it begins, and what ``_search`` returns.
+
+    With a sight of 0 or more, a row without a match has the next one. From the rows before
+    ``barren`` on there is no match, whatever row farther away than the sight asks.
+    """
+    steps_before_memory, steps_max, kept_max = limits
+    path, cursor, places, counts, tallies, stack, known, keys, generations, key, bits = room
+    origin, total = start, 0
+    while True:
+        if not shared or 2 * kept > kept_max:
+            generation, kept = generation + 1, 0
+        now = (path, cursor, places, counts, tallies, stack, known, keys, generations, key, bits)
+        left = (steps_before_memory, steps_max - total, kept_max)
+        length, steps, keys, generations, kept = _search(
+            origin, begin, stop, limit, edge, number, generation, kept, left, pattern, programs,
+            seen, now,
+        )  # fmt: skip
+        total += steps
+        if length != -1 or sight < 0 or total > steps_max:
+            break
+        if origin >= start + sight:
+            barren = max(barren, origin + 1)
+        origin += 1
+        if origin >= start + sight:
+            origin = max(origin, barren)
+        if origin >= limit:
+            break
+    return origin, length, total, keys, generations, generation, kept, barren
 
 
 PATIENCE = 20_000
@@ -391,9 +348,9 @@ def _work(bounds, *rest):
 @kernel(work=_work)
 def find_seeing_matches(
     bounds, resume, masks, mask_of, variable_of, first, moves, limits, opened, mode, is_target,
-    unmatched, code, code_first, constants, cells, columns, valid, in_set, tally_set, kinds,
-    tally_column, label_values, views, label_views, shared, steps_before_memory, steps_max,
-    kept_max, patience, longest, path, cursor, starts, lengths, numbers, states,
+    unmatched, sight, confined, code, code_first, constants, cells, columns, valid, in_set,
+    tally_set, kinds, tally_column, label_values, views, label_views, shared, steps_before_memory,
+    steps_max, kept_max, patience, longest, path, cursor, starts, lengths, numbers, states,
 ):  # fmt: skip
     """Find all matches of all partitions; parameters and result are those of ``find_matches``.
 
@@ -403,7 +360,9 @@ def find_seeing_matches(
     the aggregates. shared: a failure for one start holds for all. steps_before_memory: a search
     that ends sooner remembers nothing, since remembering costs more than trying again. steps_max,
     kept_max: steps that one partition may take, and failures that one search may remember.
-    patience: steps after which the call ends as if its buffers were full.
+    patience: steps after which the call ends as if its buffers were full. sight: -1, or if rows
+    seek a match, how many rows before it conditions see. confined: conditions see no row outside of
+    those from the row that has the match up to its limit.
     """
     p, start, number, taken = resume[0], resume[1], resume[2], resume[3]
     count, used, result = 0, 0, DONE
@@ -424,25 +383,24 @@ def find_seeing_matches(
         if start < begin:
             start, number, taken = first_start, 0, begin - 1
         left = steps_max
-        generation, kept = generation + 1, 0
+        generation, kept, barren = generation + 1, 0, begin
         while start < stop and result == DONE:
             let_signals_in(start)
             if count == starts.shape[0] or used + (stop - start) > states.shape[0]:
                 result = FULL
                 break
             limit = limits[start] if limits.shape[0] > 0 else stop + is_open
-            if not shared or 2 * kept > kept_max:
-                generation, kept = generation + 1, 0
+            low, high = (start, limit) if confined else (begin, stop)
             room = (
                 path, cursor, places, counts, tallies, stack, known, keys, generations, key, bits
             )  # fmt: skip
             bounds_of_search = (steps_before_memory, min(left, patience - spent), kept_max)
-            length, steps, keys, generations, kept = _search(
-                start, begin, stop, limit, edge, number + 1, generation, kept,
-                bounds_of_search, pattern, programs, seen, room,
+            origin, length, steps, keys, generations, generation, kept, barren = _seek(
+                start, low, high, limit, edge, number + 1, generation, kept, shared, sight,
+                begin if limits.shape[0] > 0 else barren, bounds_of_search, pattern, programs,
+                seen, room,
             )  # fmt: skip
-            left -= steps
-            spent += steps
+            left, spent = left - steps, spent + steps
             if left < 0 or length == -2:
                 result = TOO_LONG if left < 0 else TOO_MANY
                 break
@@ -458,13 +416,14 @@ def find_seeing_matches(
                 start += 1
                 continue
             number += 1
-            starts[count], lengths[count], numbers[count] = start, length, number
+            starts[count], lengths[count] = origin, length
+            numbers[count] = start if sight >= 0 else number
             count += 1
             for i in range(length):
                 states[used + i] = path[i + 1]
             used += length
-            taken = max(taken, start + length - 1)
-            following = next_start(start, length, mode, is_target, variable_of, path[1:])
+            taken = max(taken, origin + length - 1)
+            following = next_start(origin, start, length, mode, is_target, variable_of, path[1:])
             result = -following if following < 0 else DONE
             start = max(start, following)
         if result == DONE:

@@ -213,7 +213,15 @@ def has_row_pattern(text: str) -> bool:
     >>> has_row_pattern("SELECT * FROM s WHERE x = 'MATCH_RECOGNIZE ('")
     False
     """
-    return row_pattern_source(text) is not None
+    return row_pattern_source(text) is not None or _has_window(text)
+
+
+def _has_window(text: str) -> bool:
+    """Check whether something is called over a window with PATTERN."""
+    if "PATTERN" not in text.upper() or not is_select(text):
+        return False
+    words = [m.group().upper() for m in TOKEN.finditer(text) if m.lastgroup != "SKIP"]
+    return "OVER" in words and ("PATTERN", "(") in pairwise(words)
 
 
 def row_pattern_source(text: str) -> re.Match[str] | None:

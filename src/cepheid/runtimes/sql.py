@@ -19,10 +19,11 @@ from cepheid.jobs.why import WhyNot
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
+from cepheid.kinds.row_pattern.reach import describe_window
 from cepheid.kinds.row_pattern.recognize import recognize, result_schema
 from cepheid.kinds.row_pattern.select_tree import NotSimpleError, Select, parse_select, plain_source
 from cepheid.kinds.row_pattern.simple_select import run_select
-from cepheid.kinds.row_pattern.statement import Statement, read_statement
+from cepheid.kinds.row_pattern.statement import Site, Statement, View, read_statement
 from cepheid.kinds.row_pattern.store import plan_clause, read_whole, run_clause
 from cepheid.kinds.row_pattern.why import why_clause
 from cepheid.options import unused
@@ -50,7 +51,7 @@ def run_local_sql(
     known = Known(tables)
     forms = {form_of(table) for table in tables.values()}
     try:
-        sources, outer = _simple_parts(statement)
+        parts = Parts(statement)
     except NotSimpleError:
         if strategy not in (None, "auto"):
             why = "Spark runs what is more than a SELECT over one table, and reads stores whole"
@@ -60,7 +61,7 @@ def run_local_sql(
         arrow = {name: known.table(name) for name in tables}
         result = run_tables(text, arrow, bounds)
     else:
-        result = _run(statement, sources, outer, known, strategy, bounds)
+        result = _run(parts, known, strategy, bounds)
     return in_form(forms.pop(), result) if len(forms) == 1 else result
 
 
@@ -79,17 +80,19 @@ def explain_local_sql(
     statement = read_statement(text, all_registered())
     known = Known(tables)
     try:
-        sources, outer = _simple_parts(statement)
+        parts = Parts(statement)
     except NotSimpleError:
         return "Spark runs this text, and reads stores as a whole"
     told = []
-    for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
+    for number, site in enumerate(statement.sites):
+        source = parts.source(site)
         began = time.perf_counter()
         snapshot = known.snapshot(source)
         if snapshot is None:
             table = _select(source, known, statement.text)
             plan = bind_clause(site.clause, table.column_names, statement.text, bounds)
             told.append(f"clause {number + 1}  reads all rows of its table")
+            told += [f"  {line}" for line in describe_window(plan)]
             if analyze:
                 found = recognize(plan, table, threads=pa.cpu_count())
                 told.append(f"  read  {len(table):,} rows, {table.nbytes:,} bytes")
@@ -107,10 +110,10 @@ def explain_local_sql(
             told.append(f"clause {number + 1}  over a {explain_replay(replay, effort)}")
         if analyze:
             told.append(_found(found, time.perf_counter() - began))
-        known.arrow[_view(number)] = found
+        known.arrow[parts.add(plan)] = found
     if analyze:
         began = time.perf_counter()
-        rows = _select(outer, known, statement.text)
+        rows = _select(parts.outer(), known, statement.text)
         told.append(f"result\n{_found(rows, time.perf_counter() - began)}")
     return "\n".join(told)
 
@@ -129,10 +132,10 @@ def why_local_sql(text: str, tables: Mapping[str, Any]) -> WhyNot:
         If the text is more than a SELECT over one table around its clauses.
     """
     statement, known = read_statement(text, all_registered()), Known(tables)
-    sources, _ = _simple_parts(statement)
+    parts = Parts(statement)
     answer = None
-    for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
-        table = _select(source, known, statement.text)
+    for site in statement.sites:
+        table = _select(parts.source(site), known, statement.text)
         plan = bind_clause(site.clause, table.column_names, statement.text)
         spans = {d.name: d.condition.span for d in site.clause.definitions}
         defined = {
@@ -142,7 +145,7 @@ def why_local_sql(text: str, tables: Mapping[str, Any]) -> WhyNot:
         answer = why_clause(plan, table, defined)
         if not answer.found:
             return answer
-        known.arrow[_view(number)] = recognize(plan, table, threads=pa.cpu_count())
+        known.arrow[parts.add(plan)] = recognize(plan, table, threads=pa.cpu_count())
     assert answer is not None, "a text has a clause"
     return answer
 
@@ -199,41 +202,59 @@ def _sources(select: Select) -> Iterator[str]:
         yield select.source
 
 
+class Parts:
+    """A text as the inputs of its clauses and the query around them, all of which are simple.
+
+    Raises
+    ------
+    NotSimpleError
+        If one of them is more than a SELECT over one table.
+    """
+
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        self._views: list[View] = []
+        views = [View(_view(number)) for number in range(len(statement.sites))]
+        sites = enumerate(statement.sites)
+        self.all = [self._parsed(statement.source_query(site, views[:i])) for i, site in sites]
+        self.all.append(self._parsed(statement.outer_query(views)))
+
+    def _parsed(self, query: str) -> Select:
+        return parse_select(query, self.statement.functions)
+
+    def source(self, site: Site) -> Select:
+        """Return the input of a clause, once those before it have become views."""
+        return self._parsed(self.statement.source_query(site, self._views))
+
+    def add(self, plan: MatchPlan) -> str:
+        """Take the next clause as a view, and return its name."""
+        self._views.append(View(_view(len(self._views)), plan.columns))
+        return self._views[-1].name
+
+    def outer(self) -> Select:
+        """Return the query around all clauses."""
+        return self._parsed(self.statement.outer_query(self._views))
+
+
 def _view(number: int) -> str:
     return f"cepheid_match_{number}"
 
 
-def _simple_parts(statement: Statement) -> tuple[list[Select], Select]:
-    """Split a text into the inputs of all clauses and the outer query, if all are simple."""
-    views = [_view(i) for i in range(len(statement.sites))]
-    sources = [
-        parse_select(statement.source_query(site, views[:i]), statement.functions)
-        for i, site in enumerate(statement.sites)
-    ]
-    return sources, parse_select(statement.outer_query(views), statement.functions)
-
-
-def _run(
-    statement: Statement,
-    sources: list[Select],
-    outer: Select,
-    known: Known,
-    strategy: str | None,
-    bounds: SearchBounds,
-) -> pa.Table:
-    for number, (site, source) in enumerate(zip(statement.sites, sources, strict=True)):
+def _run(parts: Parts, known: Known, strategy: str | None, bounds: SearchBounds) -> pa.Table:
+    text = parts.statement.text
+    for site in parts.statement.sites:
+        source = parts.source(site)
         snapshot = known.snapshot(source)
         if snapshot is None:
-            table = _select(source, known, statement.text)
-            plan = bind_clause(site.clause, table.column_names, statement.text, bounds)
+            table = _select(source, known, text)
+            plan = bind_clause(site.clause, table.column_names, text, bounds)
             # As many threads as Arrow itself has for its columns.
             found = recognize(plan, table, threads=pa.cpu_count())
         else:
-            names = snapshot.manifest.schema.names
-            plan = bind_clause(site.clause, names, statement.text, bounds)
+            plan = bind_clause(site.clause, snapshot.manifest.schema.names, text, bounds)
             found = run_clause(snapshot, plan, strategy).table
-        known.arrow[_view(number)] = found
-    return _select(outer, known, statement.text)
+        known.arrow[parts.add(plan)] = found
+    return _select(parts.outer(), known, text)
 
 
 def _select(select: Select, known: Known, text: str) -> pa.Table:
@@ -255,8 +276,8 @@ def table_names(text: str) -> list[str]:
     ['ticks']
     """
     statement = read_statement(text, all_registered())
-    sources, outer = _simple_parts(statement)
+    parts = Parts(statement).all
     views = {_view(number) for number in range(len(statement.sites))}
-    names = [name for select in (*sources, outer) for name in _sources(select)]
-    local = {name for select in (*sources, outer) for name, _ in select.named}
+    names = [name for select in parts for name in _sources(select)]
+    local = {name for select in parts for name, _ in select.named}
     return list(dict.fromkeys(name for name in names if name not in views | local))

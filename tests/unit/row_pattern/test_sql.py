@@ -14,7 +14,7 @@ from tests.row_pattern.ticks import run_on_ticks, ticks
 
 import cepheid
 from cepheid.kinds.row_pattern import find
-from cepheid.kinds.row_pattern.statement import read_statement
+from cepheid.kinds.row_pattern.statement import View, read_statement
 
 FALL = "PATTERN (A B+) DEFINE B AS price < PREV(price)"
 
@@ -483,7 +483,7 @@ def test_variables_may_have_names_of_functions() -> None:
 def test_an_alias_before_the_clause_may_name_columns(table: str) -> None:
     statement = read_statement(f"SELECT * FROM {table} MATCH_RECOGNIZE (PATTERN (A)) AS m")
     assert statement.source_query(statement.sites[0], []) == f"SELECT * FROM {table}"
-    assert statement.outer_query(["x"]) == "SELECT * FROM x AS m"
+    assert statement.outer_query([View("x")]) == "SELECT * FROM x AS m"
     for other in ("range(5)", "s.f(x, y)", "TABLE(f(x))"):
         statement = read_statement(f"SELECT * FROM {other} MATCH_RECOGNIZE (PATTERN (A)) AS m")
         assert statement.source_query(statement.sites[0], []) == f"SELECT * FROM {other}"

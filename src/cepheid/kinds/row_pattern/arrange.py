@@ -249,6 +249,11 @@ def _partition_codes(table: Table, partition_by: tuple[str, ...]) -> Codes:
     return found
 
 
+def equal_codes(array: Value) -> Rows:
+    """Return a number for every row, equal for equal values."""
+    return _codes(array).data
+
+
 def _codes(array: Value) -> Codes:
     if len(array) == 0:
         return Codes(np.zeros(0, np.int64), 1)

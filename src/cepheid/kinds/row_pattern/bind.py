@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from cepheid.errors import BindError, Diagnostic, Note, Span, suggest_names
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.bind_expressions import Binder
+from cepheid.kinds.row_pattern.bind_windows import Bound, bind_calls
 from cepheid.kinds.row_pattern.plan import MatchPlan, OrderKey, SearchBounds
 
 
@@ -27,7 +28,7 @@ def bind_clause(
     primary = list(dict.fromkeys(v.name for v in _variables(clause.pattern)))
     unions = _bind_subsets(clause, primary, findings)
     known = {name: frozenset([name]) for name in primary} | unions
-    binder = Binder(tuple(columns), known, findings)
+    binder = Binder(tuple(columns), known, findings, clause.tables)
     partition_by = tuple(binder.column(c) for c in clause.partition_by)
     order_by = tuple(
         OrderKey(binder.column(key.column), key.descending, key.nulls_first)
@@ -40,6 +41,11 @@ def bind_clause(
             findings.append(_unknown(definition.name, definition.span, primary))
             continue
         conditions[definition.name] = binder.condition(definition.condition)
+    functions: Bound = ()
+    _check_window(clause, [*conditions.values(), *(m for _, m in measures)], findings)
+    if clause.frame is not None:
+        callers = Binder(tuple(columns), {}, findings, clause.tables)
+        measures, functions = bind_calls(clause.calls, dict(measures), callers, findings)
     _check_names(clause, columns, partition_by, findings)
     _check_clauses(clause, known, findings)
     if findings:
@@ -60,6 +66,8 @@ def bind_clause(
         conditions=conditions,
         within=clause.within,
         bounds=search_bounds,
+        frame=clause.frame,
+        calls=functions,
     )
 
 
@@ -111,7 +119,8 @@ def _check_names(
             notes = (Note("first here", seen[definition.name]),)
             findings.append(Diagnostic("E606", message, definition.span, notes=notes))
         seen[definition.name] = definition.span
-    taken = {name.lower() for name in (partition_by if clause.rows == "one" else columns)}
+    shown = {"one": partition_by, "window": ()}.get(clause.rows, columns)
+    taken = {name.lower() for name in shown}
     for measure in clause.measures:
         if measure.name.lower() in taken:
             message = f"the result has two columns `{measure.name}`"
@@ -129,8 +138,8 @@ def _check_clauses(
         findings.append(_unknown(target, clause.skip.span, known))
     if clause.rows == "all unmatched":
         findings += [
-            Diagnostic("E606", "WITH UNMATCHED ROWS cannot be combined with an exclusion", span)
-            for span in _exclusions(clause.pattern)
+            Diagnostic("E606", "WITH UNMATCHED ROWS cannot be combined with an exclusion", n.span)
+            for n in _nodes(clause.pattern, tree.Exclusion)
         ]
     if clause.rows == "one" and not clause.measures and not clause.partition_by:
         message = "the result would have no column"
@@ -141,15 +150,35 @@ def _check_clauses(
         findings.append(Diagnostic("E606", message, clause.within.span))
 
 
-def _exclusions(pattern: tree.Pattern) -> Iterator[Span]:
+def _check_window(
+    clause: tree.Clause, expressions: Sequence[tree.Expression], findings: list[Diagnostic]
+) -> None:
+    """Report what a window cannot have."""
+    if clause.frame is None:
+        return
+    found = [(node.span, "anchors") for node in _nodes(clause.pattern, tree.Anchor)]
+    if clause.within is not None:
+        found.append((clause.within.span, "WITHIN"))
+    for expression in expressions:
+        numbers = (n for n in tree.walk(expression) if isinstance(n, tree.MatchNumber))
+        found += [(node.span, "MATCH_NUMBER()") for node in numbers]
+    for span, what in found:
+        message = f"a window cannot have {what}"
+        helps = ("a match of a window sees the rows of its frame, and no others",)
+        findings.append(Diagnostic("E606", message, span, helps=helps))
+
+
+def _nodes(pattern: tree.Pattern, kind: type[tree.Node]) -> Iterator[tree.Pattern]:
+    """Yield the parts of a pattern that are of one kind, the outermost ones."""
+    if isinstance(pattern, kind):
+        yield pattern
+        return
     match pattern:
-        case tree.Exclusion(span=span):
-            yield span
         case tree.Sequence(parts=parts) | tree.Alternation(parts=parts):
             for part in parts:
-                yield from _exclusions(part)
+                yield from _nodes(part, kind)
         case tree.Permutation(parts=parts):
             for part in parts:
-                yield from _exclusions(part)
-        case tree.Quantified(part=part):
-            yield from _exclusions(part)
+                yield from _nodes(part, kind)
+        case tree.Quantified(part=part) | tree.Exclusion(part=part):
+            yield from _nodes(part, kind)

@@ -65,6 +65,8 @@ class Binder:
         The variables, primary and union, and the primary ones that each stands for.
     findings
         Takes what is wrong.
+    tables
+        The names of the input, which may stand before its columns.
     """
 
     def __init__(
@@ -72,7 +74,9 @@ class Binder:
         columns: Sequence[str],
         known: Mapping[str, frozenset[str]],
         findings: list[Diagnostic],
+        tables: Sequence[str] = (),
     ) -> None:
+        self._tables = frozenset(name.upper() for name in tables)
         self._columns = columns
         self._known = known
         self._findings = findings
@@ -87,6 +91,11 @@ class Binder:
         """Return a bound condition of DEFINE."""
         self._in_define = True
         return self._bind(expression)
+
+    def over_row(self, expression: tree.Expression) -> tree.Expression:
+        """Return a bound expression over one row."""
+        self._in_define = False
+        return self._row(expression, set())
 
     def column(self, column: tree.Column) -> str:
         """Return the name of a column as the input has it."""
@@ -103,6 +112,8 @@ class Binder:
     def _primary(self, name: str | None, span: Span) -> frozenset[str] | None:
         """Return the primary variables that a name stands for; None is every row."""
         if name is None:
+            return None
+        if name not in self._known and name.upper() in self._tables:
             return None
         if name not in self._known:
             message = f"PATTERN has no variable `{name}`"

@@ -19,6 +19,7 @@ from cepheid.expressions.functions import FUNCTIONS
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrange import ArrangedRows
 from cepheid.kinds.row_pattern.plan import MatchPlan
+from cepheid.kinds.row_pattern.reach import sees_outside
 from cepheid.kinds.row_pattern.values import evaluate, true_rows
 
 Mask = NDArray[np.bool_]
@@ -33,15 +34,17 @@ class Condition(NamedTuple):
 
 def prepare_conditions(plan: MatchPlan, rows: ArrangedRows) -> list[Condition]:
     """Return the condition of every variable of a plan, in the order of the variables."""
-    return [_prepare(plan, rows, variable) for variable in plan.variables]
+    confined = sees_outside(plan)
+    return [_prepare(plan, rows, variable, confined=confined) for variable in plan.variables]
 
 
-def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
+def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str, *, confined: bool) -> Condition:
     mask: Mask | None = None
     rest: list[tree.Expression] = []
     condition = plan.conditions.get(variable)
     for part in conjuncts(condition) if condition is not None else ():
-        if not is_local(part, variable):
+        # Which rows there are in the frame of a window depends on the match.
+        if not is_local(part, variable) or (confined and _looks_beside(part)):
             rest.append(_lifted(_of_own_row(part, variable)))
             continue
         holds = _holds(part, rows, variable, plan.text)
@@ -51,6 +54,12 @@ def _prepare(plan: MatchPlan, rows: ArrangedRows, variable: str) -> Condition:
     if len(rest) > 1:
         joined = tree.Logical("AND", tuple(rest), span=rest[0].span.to(rest[-1].span))
     return Condition(mask, joined)
+
+
+def _looks_beside(node: tree.Expression) -> bool:
+    """Check whether a condition looks at rows beside the current one."""
+    cells = (part for part in tree.walk(node) if isinstance(part, tree.Cell))
+    return any(cell.navigation.shift for cell in cells)
 
 
 def _of_own_row(node: tree.Expression, variable: str) -> tree.Expression:

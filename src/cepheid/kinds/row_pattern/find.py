@@ -23,6 +23,7 @@ from cepheid.kinds.row_pattern.conditions import Condition
 from cepheid.kinds.row_pattern.matches import MatchSet
 from cepheid.kinds.row_pattern.plan import MatchPlan
 from cepheid.kinds.row_pattern.programs import NoProgramError, Programs, build_programs
+from cepheid.kinds.row_pattern.reach import sees_outside, sight_of
 from cepheid.kinds.row_pattern.search import Search, too_long, too_many
 
 MEMORY_BITS_MAX = 1 << 34
@@ -139,7 +140,7 @@ def _find_local(quest: Quest) -> Iterator[MatchSet]:
         result: int = kernel.find_matches(
             quest.bounds, resume, masks, condition_of, automaton.variable_of, automaton.first,
             automaton.moves, quest.limits, quest.opened, _MODES[plan.skip.mode], _targets(plan),
-            plan.rows == "all unmatched", memo, path, cursor, *output,
+            plan.rows == "all unmatched", plan.seeks, memo, path, cursor, *output,
         )  # fmt: skip
         return result
 
@@ -151,7 +152,8 @@ def _find_seeing(quest: Quest, programs: Programs) -> Iterator[MatchSet]:
     plan, rows, automaton = quest.plan, quest.rows, quest.automaton
     masks, of_variable = _masks(quest.conditions, rows.row_count)
     mask_of = np.array(of_variable, np.int32)
-    shared = programs.shared and not len(quest.limits)
+    confined, sight = sees_outside(plan), sight_of(plan)
+    shared = programs.shared and not len(quest.limits) and not confined
     steps_max = plan.bounds.steps_max(STEPS_MAX, quest.longest)
     states_max = plan.bounds.states_max(STATES_MAX, quest.longest)
     # Python tries whether few steps will do; if not, machine code goes on.
@@ -161,7 +163,8 @@ def _find_seeing(quest: Quest, programs: Programs) -> Iterator[MatchSet]:
         result: int = search_kernel.find_seeing_matches(
             quest.bounds, resume, masks, mask_of, automaton.variable_of, automaton.first,
             automaton.moves, quest.limits, quest.opened, _MODES[plan.skip.mode], _targets(plan),
-            plan.rows == "all unmatched", *programs[:-1], shared, STEPS_BEFORE_MEMORY,
+            plan.rows == "all unmatched", sight if plan.seeks else -1, confined,
+            *programs[:-1], shared, STEPS_BEFORE_MEMORY,
             steps_max, states_max, patience.pop() if patience else search_kernel.ENDLESS,
             quest.longest, *room,
         )  # fmt: skip

@@ -50,11 +50,20 @@ class MeasureFrame:
         The place of the current row in its match, counted from 0; -1 for an empty match.
     text
         The SQL text, for messages.
+    frames
+        The first row that each output row sees, and the first after those; else its partition's.
     """
 
     def __init__(
-        self, rows: ArrangedRows, matches: MatchSet, match_of: Rows, current: Rows, text: str
+        self,
+        rows: ArrangedRows,
+        matches: MatchSet,
+        match_of: Rows,
+        current: Rows,
+        text: str,
+        frames: tuple[Rows, Rows] | None = None,
     ) -> None:
+        self._frames = frames
         self._rows = rows
         self._matches = matches
         self._match_of = match_of
@@ -83,7 +92,9 @@ class MeasureFrame:
 
     @cached_property
     def _bounds(self) -> tuple[Rows, Rows]:
-        """Return the first row of each match's partition, and the first row after it."""
+        """Return the first row that each match sees, and the first row after those."""
+        if self._frames is not None:
+            return self._frames
         bounds = self._rows.bounds
         partition = np.searchsorted(bounds, self._starts, side="right") - 1
         return bounds[partition], bounds[partition + 1]

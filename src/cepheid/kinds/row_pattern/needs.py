@@ -51,7 +51,7 @@ def needs_of(plan: MatchPlan) -> Needs:
         name: tuple(read_thresholds(plan.conditions.get(name), name)) for name in plan.variables
     }
     shape = _shape(plan.pattern)
-    if plan.rows == "all unmatched":
+    if plan.shows_unmatched:
         shape = distances.rows(shape.length)
     expressions = [*plan.conditions.values(), *(measure for _, measure in plan.measures)]
     return Needs(
@@ -64,7 +64,7 @@ def needs_of(plan: MatchPlan) -> Needs:
 
 
 def _why_whole(plan: MatchPlan, shape: Shape) -> str:
-    if plan.rows == "all unmatched":
+    if plan.shows_unmatched:
         return "rows without a match are shown too"
     if not shape.length.least:
         return "a match may have no row"

@@ -1,15 +1,19 @@
-"""Tokens in, a MATCH_RECOGNIZE clause out."""
+"""Tokens in, a MATCH_RECOGNIZE clause or a window out."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
 
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
 from cepheid.kinds.row_pattern import tree
-from cepheid.kinds.row_pattern.expressions import parse_expression, parse_interval
+from cepheid.kinds.row_pattern.expressions import OFFSET_MAX, parse_expression, parse_interval
 from cepheid.kinds.row_pattern.lexer import TokenKind, tokenize
+from cepheid.kinds.row_pattern.pattern_parser import parse_pattern, parse_variable
 from cepheid.kinds.row_pattern.reader import Reader, folded
-
-REPEATS_MAX = 1_000_000
 
 
 def parse_clause(reader: Reader) -> tree.Clause:
@@ -23,31 +27,95 @@ def parse_clause(reader: Reader) -> tree.Clause:
     start = reader.token.span.start
     reader.expect_words("MATCH_RECOGNIZE")
     reader.expect_mark("(")
-    partition_by: tuple[tree.Column, ...] = ()
-    if reader.take_words("PARTITION", "BY"):
-        partition_by = _parse_columns(reader)
-    order_by: tuple[tree.SortKey, ...] = ()
-    if reader.take_words("ORDER", "BY"):
-        order_by = _parse_order(reader)
-    measures: tuple[tree.Measure, ...] = ()
-    if reader.take_words("MEASURES"):
-        measures = _parse_measures(reader)
-    rows = _parse_rows(reader)
-    skip = _parse_skip(reader)
-    if reader.at_words("INITIAL") or reader.at_words("SEEK"):
+    parts = _Parts(reader, _PARTS_OF_CLAUSE)
+    if parts.pattern is None:
         reader.fail("`PATTERN`")
-    reader.expect_words("PATTERN")
-    reader.expect_mark("(")
-    pattern = _parse_alternatives(reader)
-    reader.expect_mark(")")
-    within = _parse_within(reader)
-    subsets = _parse_subsets(reader) if reader.take_words("SUBSET") else ()
-    definitions = _parse_definitions(reader) if reader.take_words("DEFINE") else ()
-    reader.expect_mark(")")
-    return tree.Clause(
-        partition_by, order_by, measures, rows, skip, pattern, within, subsets, definitions,
-        span=reader.span_from(start),
-    )  # fmt: skip
+    return parts.clause(parts.pattern, parts.rows, reader.span_from(start))
+
+
+def parse_window(reader: Reader) -> tree.Window:
+    """Return the window at the reader's place, which is at its `(`.
+
+    Raises
+    ------
+    QuerySyntaxError
+        E601 if the text cannot be read, E615 if the bounds of a quantifier do not fit.
+    """
+    start = reader.expect_mark("(").span.start
+    base = None
+    if reader.token.kind is not TokenKind.MARK and not _begins_part(reader, _PARTS_OF_WINDOW):
+        base = reader.expect_name("the name of a window")
+    parts = _Parts(reader, _PARTS_OF_WINDOW)
+    span = reader.span_from(start)
+    clause = None
+    if parts.pattern is not None:
+        if parts.frame is None:
+            message = "a window with PATTERN has no frame"
+            helps = ("add `ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING` before PATTERN",)
+            found = Diagnostic("E601", message, span, helps=helps)
+            raise QuerySyntaxError([found], reader.text)
+        clause = parts.clause(parts.pattern, "window", span)
+    name = None if base is None else base.value
+    return tree.Window(name, parts.partition_by, parts.order_by, clause, span=span)
+
+
+class _Parts:
+    """The parts of a clause while they are read, up to its `)`; they may come in any order."""
+
+    def __init__(self, reader: Reader, known: Mapping[tuple[str, ...], str]) -> None:
+        self.partition_by: tuple[tree.Column, ...] = ()
+        self.order_by: tuple[tree.SortKey, ...] = ()
+        self.measures: tuple[tree.Measure, ...] = ()
+        self.rows = "one"
+        self.frame: tree.Frame | None = None
+        self.skip = tree.Skip(span=Span(reader.token.span.start, reader.token.span.start))
+        self.search = "INITIAL"
+        self.pattern: tree.Pattern | None = None
+        self.within: tree.Duration | tree.Literal | None = None
+        self.subsets: tuple[tree.Subset, ...] = ()
+        self.definitions: tuple[tree.Definition, ...] = ()
+        seen: set[str] = set()
+        while (words := _begins_part(reader, known)) is not None:
+            part = known[words]
+            if part in seen:
+                message = f"the clause has {' '.join(words)} twice"
+                helps = ("write all of it in one place",)
+                found = Diagnostic("E601", message, reader.token.span, helps=helps)
+                raise QuerySyntaxError([found], reader.text)
+            seen.add(part)
+            setattr(self, part, _READERS[part](reader))
+        why = _NOT_IN_WINDOW.get(reader.token.upper) if known is _PARTS_OF_WINDOW else None
+        if why is not None:
+            message = f"a window with PATTERN cannot have {reader.token.upper}"
+            found = Diagnostic("E601", message, reader.token.span, helps=(why,))
+            raise QuerySyntaxError([found], reader.text)
+        missing = "pattern" not in seen
+        if missing and not reader.token.is_mark(")"):
+            reader.fail("`PATTERN`")
+        reader.expect_mark(")")
+
+    def clause(self, pattern: tree.Pattern, rows: str, span: Span) -> tree.Clause:
+        """Put the parts together."""
+        frame = self.frame
+        if frame is not None:
+            frame = msgspec.structs.replace(frame, seek=self.search == "SEEK")
+        return tree.Clause(
+            self.partition_by, self.order_by, self.measures, rows, self.skip, pattern,
+            self.within, self.subsets, self.definitions, frame, span=span,
+        )  # fmt: skip
+
+
+def _begins_part(
+    reader: Reader, known: Mapping[tuple[str, ...], str], at: int = 0
+) -> tuple[str, ...] | None:
+    """Return the words at the reader's place, or further on, if a part begins with them."""
+    for words, part in known.items():
+        if all(reader.ahead(at + i).upper == word for i, word in enumerate(words)):
+            # PATTERN is a name, too.
+            if part == "pattern" and not reader.ahead(at + 1).is_mark("("):
+                continue
+            return words
+    return None
 
 
 def parse_clause_text(text: str) -> tree.Clause:
@@ -67,6 +135,7 @@ def parse_clause_text(text: str) -> tree.Clause:
 
 
 def _parse_columns(reader: Reader) -> tuple[tree.Column, ...]:
+    reader.expect_words("PARTITION", "BY")
     columns = [parse_column(reader)]
     while reader.take_mark(","):
         columns.append(parse_column(reader))
@@ -83,6 +152,7 @@ def parse_column(reader: Reader) -> tree.Column:
 
 
 def _parse_order(reader: Reader) -> tuple[tree.SortKey, ...]:
+    reader.expect_words("ORDER", "BY")
     keys = [parse_sort_key(reader)]
     while reader.take_mark(","):
         keys.append(parse_sort_key(reader))
@@ -105,6 +175,7 @@ def parse_sort_key(reader: Reader) -> tree.SortKey:
 
 
 def _parse_measures(reader: Reader) -> tuple[tree.Measure, ...]:
+    reader.expect_words("MEASURES")
     measures = []
     while True:
         expression = parse_expression(reader)
@@ -116,11 +187,10 @@ def _parse_measures(reader: Reader) -> tuple[tree.Measure, ...]:
 
 
 def _parse_rows(reader: Reader) -> str:
-    if reader.take_words("ONE", "ROW", "PER", "MATCH"):
+    if reader.take_words("ONE"):
+        reader.expect_words("ROW", "PER", "MATCH")
         return "one"
-    if not reader.take_words("ALL"):
-        return "one"
-    reader.expect_words("ROWS", "PER", "MATCH")
+    reader.expect_words("ALL", "ROWS", "PER", "MATCH")
     if reader.take_words("OMIT"):
         reader.expect_words("EMPTY", "MATCHES")
         return "all omit"
@@ -134,9 +204,7 @@ def _parse_rows(reader: Reader) -> str:
 
 def _parse_skip(reader: Reader) -> tree.Skip:
     start = reader.token.span.start
-    if not reader.take_words("AFTER"):
-        return tree.Skip(span=Span(start, start))
-    reader.expect_words("MATCH", "SKIP")
+    reader.expect_words("AFTER", "MATCH", "SKIP")
     if reader.take_words("PAST"):
         reader.expect_words("LAST", "ROW")
         return tree.Skip(span=reader.span_from(start))
@@ -146,16 +214,45 @@ def _parse_skip(reader: Reader) -> tree.Skip:
     mode = "to_last"
     following = reader.ahead().kind in (TokenKind.WORD, TokenKind.QUOTED)
     # FIRST and LAST may also be names of variables: `SKIP TO LAST PATTERN (...)`.
-    named = following and not (reader.ahead().upper == "PATTERN" and reader.ahead(2).is_mark("("))
+    named = following and _begins_part(reader, _PARTS_OF_WINDOW, 1) is None
     if named and reader.token.upper in ("FIRST", "LAST"):
         mode = "to_" + reader.take().value.lower()
     variable = folded(reader.expect_name("a variable"))
     return tree.Skip(mode, variable, span=reader.span_from(start))
 
 
-def _parse_within(reader: Reader) -> tree.Duration | tree.Literal | None:
-    if not reader.take_words("WITHIN"):
-        return None
+def _parse_frame(reader: Reader) -> tree.Frame:
+    """Return ROWS BETWEEN CURRENT ROW AND its end, which is the only frame that patterns have."""
+    start = reader.token.span.start
+    reader.expect_words("ROWS", "BETWEEN", "CURRENT", "ROW", "AND")
+    end: int | None = None
+    if reader.take_words("CURRENT"):
+        reader.expect_words("ROW")
+        end = 0
+    elif reader.token.kind is TokenKind.NUMBER:
+        end = min(reader.expect_whole(), OFFSET_MAX)
+        reader.expect_words("FOLLOWING")
+    elif not reader.take_words("UNBOUNDED", "FOLLOWING"):
+        reader.fail("`UNBOUNDED FOLLOWING`, `CURRENT ROW` or a number of rows")
+    if reader.take_words("EXCLUDE"):
+        reader.expect_words("NO", "OTHERS")
+    return tree.Frame(end, False, span=reader.span_from(start))
+
+
+def _parse_search(reader: Reader) -> str:
+    return reader.take().upper
+
+
+def _parse_pattern(reader: Reader) -> tree.Pattern:
+    reader.expect_words("PATTERN")
+    reader.expect_mark("(")
+    pattern = parse_pattern(reader)
+    reader.expect_mark(")")
+    return pattern
+
+
+def _parse_within(reader: Reader) -> tree.Duration | tree.Literal:
+    reader.expect_words("WITHIN")
     if reader.at_words("INTERVAL"):
         return parse_interval(reader)
     if reader.token.kind is not TokenKind.NUMBER:
@@ -176,14 +273,15 @@ def _parse_within(reader: Reader) -> tree.Duration | tree.Literal | None:
 
 
 def _parse_subsets(reader: Reader) -> tuple[tree.Subset, ...]:
+    reader.expect_words("SUBSET")
     subsets = []
     while True:
         name = reader.expect_name("the name of a union variable")
         reader.expect_mark("=")
         reader.expect_mark("(")
-        variables = [_parse_variable(reader)]
+        variables = [parse_variable(reader)]
         while reader.take_mark(","):
-            variables.append(_parse_variable(reader))
+            variables.append(parse_variable(reader))
         reader.expect_mark(")")
         span = reader.span_from(name.span.start)
         subsets.append(tree.Subset(folded(name), tuple(variables), span=span))
@@ -192,6 +290,7 @@ def _parse_subsets(reader: Reader) -> tuple[tree.Subset, ...]:
 
 
 def _parse_definitions(reader: Reader) -> tuple[tree.Definition, ...]:
+    reader.expect_words("DEFINE")
     definitions = []
     while True:
         name = reader.expect_name("a variable")
@@ -202,96 +301,39 @@ def _parse_definitions(reader: Reader) -> tuple[tree.Definition, ...]:
             return tuple(definitions)
 
 
-# ---------------------------------------------------------------------------------------
-# The pattern
-
-
-def _parse_variable(reader: Reader) -> tree.Variable:
-    token = reader.expect_name("a variable")
-    return tree.Variable(folded(token), span=token.span)
-
-
-def _parse_alternatives(reader: Reader) -> tree.Pattern:
-    reader.enter()
-    parts = [_parse_sequence(reader)]
-    while reader.take_mark("|"):
-        parts.append(_parse_sequence(reader))
-    # `||` is one token elsewhere; here it would be an empty alternative, which SQL does not have.
-    reader.leave()
-    if len(parts) == 1:
-        return parts[0]
-    return tree.Alternation(tuple(parts), span=parts[0].span.to(parts[-1].span))
-
-
-def _parse_sequence(reader: Reader) -> tree.Pattern:
-    parts = [_parse_quantified(reader)]
-    while not (reader.token.is_mark(")", "|", "-}", ",") or _ends_pattern(reader)):
-        parts.append(_parse_quantified(reader))
-    if len(parts) == 1:
-        return parts[0]
-    return tree.Sequence(tuple(parts), span=parts[0].span.to(parts[-1].span))
-
-
-def _ends_pattern(reader: Reader) -> bool:
-    """Check whether a pattern cannot go on here, so that its `)` is missing."""
-    return reader.token.kind is TokenKind.END or reader.token.upper in ("DEFINE", "SUBSET")
-
-
-def _parse_quantified(reader: Reader) -> tree.Pattern:
-    start = reader.token.span.start
-    part = _parse_pattern_primary(reader)
-    bounds = _parse_quantifier(reader)
-    if bounds is None:
-        return part
-    reluctant = reader.take_mark("?") is not None
-    return tree.Quantified(part, *bounds, reluctant, span=reader.span_from(start))
-
-
-def _parse_quantifier(reader: Reader) -> tuple[int, int | None] | None:
-    start = reader.token.span.start
-    simple = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-    mark = reader.take_mark("*", "+", "?")
-    if mark is not None:
-        return simple[mark]
-    if not reader.take_mark("{"):
-        return None
-    least = reader.expect_whole() if reader.token.kind is TokenKind.NUMBER else None
-    most = least
-    if reader.take_mark(","):
-        most = reader.expect_whole() if reader.token.kind is TokenKind.NUMBER else None
-    elif least is None:
-        reader.fail("a whole number or `,`")
-    reader.expect_mark("}")
-    low = least or 0
-    if (most is not None and (most < low or most == 0)) or max(low, most or 0) > REPEATS_MAX:
-        message = "the bounds of this quantifier are not valid"
-        helps = ("write `{n,m}` with n <= m and m at least 1",)
-        found = Diagnostic("E615", message, reader.span_from(start), helps=helps)
-        raise QuerySyntaxError([found], reader.text)
-    return low, most
-
-
-def _parse_pattern_primary(reader: Reader) -> tree.Pattern:
-    token = reader.token
-    if mark := reader.take_mark("^", "$"):
-        return tree.Anchor(mark == "^", span=token.span)
-    if reader.take_mark("("):
-        if reader.take_mark(")"):
-            return tree.Empty(span=reader.span_from(token.span.start))
-        part = _parse_alternatives(reader)
-        reader.expect_mark(")")
-        return part
-    if reader.take_mark("{-"):
-        part = _parse_alternatives(reader)
-        reader.expect_mark("-}")
-        return tree.Exclusion(part, span=reader.span_from(token.span.start))
-    if token.upper == "PERMUTE" and reader.ahead().is_mark("("):
-        reader.place += 2
-        parts = [_parse_alternatives(reader)]
-        while reader.take_mark(","):
-            parts.append(_parse_alternatives(reader))
-        reader.expect_mark(")")
-        return tree.Permutation(tuple(parts), span=reader.span_from(token.span.start))
-    if token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
-        reader.fail("a variable, `(`, `^`, `$`, `{-` or `PERMUTE`")
-    return _parse_variable(reader)
+_READERS: dict[str, Callable[[Reader], Any]] = {
+    "partition_by": _parse_columns,
+    "order_by": _parse_order,
+    "measures": _parse_measures,
+    "rows": _parse_rows,
+    "frame": _parse_frame,
+    "skip": _parse_skip,
+    "search": _parse_search,
+    "pattern": _parse_pattern,
+    "within": _parse_within,
+    "subsets": _parse_subsets,
+    "definitions": _parse_definitions,
+}
+_PARTS = {
+    ("PARTITION", "BY"): "partition_by",
+    ("ORDER", "BY"): "order_by",
+    ("MEASURES",): "measures",
+    ("AFTER", "MATCH"): "skip",
+    ("PATTERN",): "pattern",
+    ("WITHIN",): "within",
+    ("SUBSET",): "subsets",
+    ("DEFINE",): "definitions",
+}
+_NOT_IN_WINDOW = {
+    **dict.fromkeys(("ONE", "ALL"), "every row of the input has one row in the result"),
+    **dict.fromkeys(
+        ("RANGE", "GROUPS", "ROWS"), "write `ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING`"
+    ),
+}
+_PARTS_OF_CLAUSE = {**_PARTS, ("ONE", "ROW"): "rows", ("ALL", "ROWS"): "rows"}
+_PARTS_OF_WINDOW = {
+    **_PARTS,
+    ("ROWS", "BETWEEN"): "frame",
+    ("INITIAL",): "search",
+    ("SEEK",): "search",
+}

@@ -60,6 +60,10 @@ class MatchPlan(msgspec.Struct, frozen=True):
         How much the search may do.
     time
         The name of a column with the times of rows (§15.3), after all others; None without one.
+    frame
+        The rows that a match of a window may see, from the current one on; None without a window.
+    calls
+        What is called over a window beside its measures.
     """
 
     text: str
@@ -76,17 +80,30 @@ class MatchPlan(msgspec.Struct, frozen=True):
     within: tree.Duration | tree.Literal | None
     bounds: SearchBounds = SearchBounds()
     time: str | None = None
+    frame: tree.Frame | None = None
+    calls: tuple[tuple[str, tree.Expression], ...] = ()
 
     @property
     def functions(self) -> tuple[OwnFunction, ...]:
         """List the functions of the user's own that it calls."""
-        expressions = [*(measure for _, measure in self.measures), *self.conditions.values()]
+        called = (*self.measures, *self.calls)
+        expressions = [*(expression for _, expression in called), *self.conditions.values()]
         return united(map(tree.own_functions, expressions))
 
     @property
     def one_row(self) -> bool:
         """Check whether a match gives one row."""
         return self.rows == "one"
+
+    @property
+    def seeks(self) -> bool:
+        """Check whether a row of a window may have a match that begins behind it."""
+        return self.frame is not None and self.frame.seek
+
+    @property
+    def shows_unmatched(self) -> bool:
+        """Check whether rows without a match are in the result."""
+        return self.rows in ("all unmatched", "window")
 
     @property
     def output_columns(self) -> tuple[str, ...]:
@@ -96,8 +113,8 @@ class MatchPlan(msgspec.Struct, frozen=True):
     @property
     def leading_columns(self) -> tuple[str, ...]:
         """Return the input columns before the measures: PARTITION BY, with ALL ROWS ORDER BY."""
-        names = list(self.partition_by)
-        if not self.one_row:
+        names = [] if self.rows == "window" else list(self.partition_by)
+        if self.rows.startswith("all"):
             names += [key.column for key in self.order_by]
         return tuple(dict.fromkeys(names))
 

@@ -146,6 +146,8 @@ def _outer(statement: Statement) -> Select:
         message = "a query has one MATCH_RECOGNIZE clause, and this text has more"
         _refuse(message, statement.sites[1].clause.span, text)
     (site,) = statement.sites
+    if site.clause.frame is not None:
+        _refuse("a query has no windows with PATTERN", site.clause.span, text)
     tokens = tokenize(text[site.source.start : site.source.end])
     names = [token for token in tokens if token.kind is not TokenKind.END]
     if len(names) != 1 or names[0].kind not in (TokenKind.WORD, TokenKind.QUOTED):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.plan import MatchPlan
 
@@ -62,6 +64,32 @@ def reach_of(plan: MatchPlan) -> Reach:
             back.append(-at.shift - _rows_before(at, before, current))
             beyond.append(at.shift - _rows_after(at, after, whole=plan.one_row or at.final))
     return Reach(max(back), max(ahead), max(beyond), longest_match(plan.pattern))
+
+
+def sight_of(plan: MatchPlan) -> int:
+    """Return how many rows before the first row of a match its conditions may see."""
+    return reach_of(msgspec.structs.replace(plan, measures=())).back
+
+
+def sees_outside(plan: MatchPlan) -> bool:
+    """Check whether conditions of a window may ask for rows outside of its frame."""
+    if plan.frame is None:
+        return False
+    reach = reach_of(msgspec.structs.replace(plan, measures=()))
+    return reach.back > 0 or (plan.frame.end is not None and reach.ahead > 0)
+
+
+def describe_window(plan: MatchPlan) -> list[str]:
+    """Tell in words where matches of a window begin and what they see; nothing of a clause."""
+    if plan.frame is None:
+        return []
+    later = ", or the next row of its frame where one begins" if plan.frame.seek else ""
+    count = plan.frame.end
+    rows = "all rows" if count is None else f"{count} row{'s' * (count != 1)}"
+    told = [f"a window: a match begins at the row{later}", f"it sees the row and {rows} behind it"]
+    if sees_outside(plan):
+        told.append("PREV or NEXT may leave the frame, so they are looked at in the search")
+    return told
 
 
 def _shifted(node: tree.Expression) -> Iterator[tree.Navigation]:

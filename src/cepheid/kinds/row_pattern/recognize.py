@@ -21,6 +21,7 @@ from cepheid.kinds.row_pattern.matches import MatchSet
 from cepheid.kinds.row_pattern.measures import MeasureFrame
 from cepheid.kinds.row_pattern.output import build_output
 from cepheid.kinds.row_pattern.plan import MatchPlan
+from cepheid.kinds.row_pattern.window_output import window_parts
 
 _PER_US = {"s": (1, 10**6), "ms": (1, 1000), "us": (1, 1), "ns": (1000, 1)}
 """The number of ticks of a unit in a microsecond, as a fraction."""
@@ -73,6 +74,9 @@ def recognize_parts(plan: MatchPlan, table: pa.Table) -> Iterator[pa.Table]:
 
 def parts_of(quest: Quest) -> Iterator[pa.Table]:
     """Yield the result of a search in parts."""
+    if quest.plan.frame is not None:
+        yield from window_parts(quest)
+        return
     for matches in find_all(quest):
         yield build_output(quest.plan, quest.rows, matches)
 
@@ -101,7 +105,11 @@ def _check_types(
 
 
 def _limits(plan: MatchPlan, rows: ArrangedRows) -> Rows:
-    """Return the first row that is too late for a match from each row; empty without WITHIN."""
+    """Return the first row that is too late for a match from each row; empty if none is."""
+    if plan.frame is not None and plan.frame.end is not None:
+        ends = np.repeat(rows.bounds[1:], np.diff(rows.bounds))
+        frames: Rows = np.minimum(np.arange(rows.row_count) + plan.frame.end + 1, ends)
+        return frames
     if plan.within is None:
         return np.zeros(0, np.int64)
     times, length, _ = within_of(plan, rows)

@@ -25,6 +25,7 @@ from cepheid.kinds.row_pattern.arrange import ArrangedRows, Rows
 from cepheid.kinds.row_pattern.automaton import ACCEPT, Automaton
 from cepheid.kinds.row_pattern.conditions import Condition
 from cepheid.kinds.row_pattern.plan import MatchPlan
+from cepheid.kinds.row_pattern.reach import sees_outside, sight_of
 from cepheid.kinds.row_pattern.scalars import PartialMatch, Scalar, ScalarCompiler
 
 STEPS_MAX = 2_000_000
@@ -85,7 +86,8 @@ class Search:
         self._signature, self._shared = _signature(compiler)
         trailed = compiler.needs_trail
         self._path = PartialMatch(compiler.tracked, compiler.tallies, trailed=trailed)
-        self._shared = self._shared and not len(limits)
+        self._confined, self._sight = sees_outside(plan), sight_of(plan)
+        self._shared = self._shared and not len(limits) and not self._confined
         self._variable_of = automaton.variable_of.tolist()
         self._moves = [
             [
@@ -95,7 +97,7 @@ class Search:
             for first in automaton.first
         ]
         self._failed: set[Any] = set()
-        self._steps = self._states_max = self._edge = self._end = 0
+        self._steps = self._states_max = self._edge = self._end = self._barren = 0
 
     def run(
         self, begin: int, stop: int, mode: int, is_target: Any, opened: Rows | None = None
@@ -114,15 +116,15 @@ class Search:
         self._edge, last_end = int(numbers[EDGE]), int(numbers[LAST_END])
         # A row behind an open end is not too late: what asks for it is undecided.
         self._end = stop + (opened is not None)
+        self._barren = begin
         variable_of = np.array(self._variable_of, np.int32)
         while row < stop:
             numbers[UNDECIDED_START] = row
-            path.begin_at(row, number + 1)
             try:
-                states = self._search(row)
+                start, states = self._seek(row, number + 1)
             except _UndecidedError:
                 return
-            if states is not None and row + len(states) > last_end:
+            if states is not None and start + len(states) > last_end:
                 return
             if states is None:
                 if row > taken:
@@ -130,10 +132,10 @@ class Search:
                 row += 1
                 continue
             number += 1
-            yield Found(row, number, states)
-            taken = max(taken, row + len(states) - 1)
+            yield Found(start, row if self._plan.seeks else number, states)
+            taken = max(taken, start + len(states) - 1)
             following = next_start(
-                row, len(states), mode, is_target, variable_of, np.array(states, np.int32)
+                start, row, len(states), mode, is_target, variable_of, np.array(states, np.int32)
             )
             if following < 0:
                 yield int(following)
@@ -141,12 +143,33 @@ class Search:
             row = int(following)
         numbers[UNDECIDED_START] = row
 
+    def _seek(self, row: int, number: int) -> tuple[int, list[int] | None]:
+        """Find the match that belongs to a row: from it on or, with SEEK, from a later one on."""
+        path = self._path
+        limit = int(self._limits[row]) if len(self._limits) else self._end
+        if self._confined:
+            path.begin, path.stop = row, min(limit, self._end)
+        start = row
+        while True:
+            path.begin_at(start, number)
+            states = self._search(start, limit)
+            if states is not None or not self._plan.seeks:
+                return start, states
+            if start >= row + self._sight:
+                self._barren = max(self._barren, start + 1)
+            start += 1
+            if not len(self._limits) and start >= row + self._sight:
+                # From these rows on there is no match, whatever row asks.
+                start = max(start, self._barren)
+            if start >= limit:
+                return row, None
+
     def _place(self, row: int) -> list[list[int]]:
         if len(self._moves) == 1:
             return self._moves[0]
         return self._moves[(row == self._path.begin) + 2 * (row == self._path.stop)]
 
-    def _search(self, start: int) -> list[int] | None:
+    def _search(self, start: int, limit: int) -> list[int] | None:
         """Return the states of the preferred match from a row, or None if there is none.
 
         Raises
@@ -157,7 +180,6 @@ class Search:
         path, failed = self._path, self._failed
         if not self._shared or 2 * len(failed) > self._states_max:
             failed.clear()
-        limit = int(self._limits[start]) if len(self._limits) else self._end
         # With a state goes what each variable makes of the next row, as its places are alike:
         # None if it does not take it, else what later conditions see then.
         stack: list[tuple[int, Any, Any, dict[int, Any]]]

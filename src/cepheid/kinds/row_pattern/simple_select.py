@@ -21,6 +21,7 @@ from cepheid.kinds.row_pattern.measures import full_length
 from cepheid.kinds.row_pattern.plan import OrderKey
 from cepheid.kinds.row_pattern.select_tree import Item, Select
 from cepheid.kinds.row_pattern.values import evaluate, true_rows
+from cepheid.kinds.row_pattern.window_sites import COLUMN
 
 
 def run_select(select: Select, tables: Mapping[str, Table], text: str) -> Table:
@@ -73,7 +74,9 @@ def _column(node: tree.Expression, table: Table, text: str) -> Value:
     found = find_column(node.name, table.column_names)
     if found is None:
         message = f"there is no column `{node.name}`"
-        helps = (suggest_names(node.name, table.column_names, owner="the table"),)
+        # A column for a call over a window has no name that a user knows.
+        shown = [name for name in table.column_names if not name.startswith(COLUMN)]
+        helps = (suggest_names(node.name, shown, owner="the table"),)
         raise BindError([Diagnostic("E603", message, helps=helps)], text)
     column: Value = table.column(found)
     # Putting chunks together copies them, even a single one.

@@ -1,13 +1,15 @@
-"""A SQL text in, its MATCH_RECOGNIZE clauses out: where each stands, and what it reads.
+"""A SQL text in, its row patterns out: where each stands, and what it reads.
 
-The rest of the text is not understood here. Each clause is replaced, together with the table
-before it, by the name of a view; the text that is left is ordinary SQL.
+The rest of the text is not understood here. Each MATCH_RECOGNIZE clause is replaced, together with
+the table before it, by the name of a view, and so is the table of a window with PATTERN; the text
+that is left is ordinary SQL.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,6 +19,7 @@ from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.lexer import Token, TokenKind, tokenize
 from cepheid.kinds.row_pattern.parser import parse_clause
 from cepheid.kinds.row_pattern.reader import Reader
+from cepheid.kinds.row_pattern.window_sites import Edit, find_windows
 
 PARENTHESES_MAX = 200
 """Spark reads so many inside each other; with twice as many its parser gives up."""
@@ -46,16 +49,29 @@ class Site(msgspec.Struct, frozen=True):
         The place of both together, which the name of a view replaces.
     named
         The queries of WITH that the table may name.
+    alias
+        The name of the table, if the view has to be called so.
+    edits
+        What else the view changes in the text.
     """
 
     clause: tree.Clause
     source: Span
     span: Span
     named: tuple[Named, ...]
+    alias: str = ""
+    edits: tuple[Edit, ...] = ()
+
+
+class View(NamedTuple):
+    """The name of the view that replaces a site, and the columns of what the site reads."""
+
+    name: str
+    columns: Sequence[str] = ()
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """A SQL text and its clauses, inner ones before the ones around them.
+    """A SQL text and its row patterns, inner ones before the ones around them.
 
     ``functions`` are those of the user's own that it may call.
     """
@@ -64,36 +80,46 @@ class Statement(msgspec.Struct, frozen=True):
     sites: tuple[Site, ...]
     functions: tuple[OwnFunction, ...] = ()
 
-    def source_query(self, site: Site, views: Sequence[str]) -> str:
+    def source_query(self, site: Site, views: Sequence[View]) -> str:
         """Return a query for the input of a site; the sites before it have become views."""
         named = [self._rendered(n.span, views) for n in site.named]
         prefix = f"WITH {', '.join(named)} " if named else ""
         return f"{prefix}SELECT * FROM {self._rendered(site.source, views)}"
 
-    def outer_query(self, views: Sequence[str]) -> str:
+    def outer_query(self, views: Sequence[View]) -> str:
         """Return the text with every clause replaced by a view."""
         return self._rendered(Span(0, len(self.text)), views)
 
-    def _rendered(self, span: Span, views: Sequence[str]) -> str:
+    def _rendered(self, span: Span, views: Sequence[View]) -> str:
         """Return part of the text; of sites inside each other the outermost is replaced."""
-        inside = [
-            (site.span, view)
-            for site, view in zip(self.sites, views, strict=False)
-            if span.start <= site.span.start and site.span.end <= span.end and site.span != span
-        ]
-        outermost = [
-            (one, view)
-            for one, view in inside
-            if not any(o != one and o.start <= one.start and one.end <= o.end for o, _ in inside)
-        ]
+        inside: list[Edit] = []
+        for site, view in zip(self.sites, views, strict=False):
+            # What is inside a later site, or as large, is part of what that one reads.
+            inside = [edit for edit in inside if not _holds(site.span, edit.span)]
+            named = f"{view.name} AS {site.alias}" if site.alias else view.name
+            inside.append(Edit(site.span, named))
+            inside += [
+                edit if edit.text is not None else Edit(edit.span, _listed(view.columns))
+                for edit in site.edits
+            ]
         parts, place = [], span.start
-        for one, view in sorted(outermost):
+        for one, text in sorted(edit for edit in inside if _holds(span, edit.span)):
+            assert text is not None, "columns are listed already"
             # What touches the clause or its table must not become part of the name.
             before = " " if _WORD_END.search(self.text[place : one.start]) else ""
             after = " " if _WORD_START.match(self.text[one.end :]) else ""
-            parts += [self.text[place : one.start], before, view, after]
+            parts += [self.text[place : one.start], before, text, after]
             place = one.end
         return "".join([*parts, self.text[place : span.end]])
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
+def _listed(columns: Sequence[str]) -> str:
+    """List the columns that `*` stands for; as long as they are not known, it is left."""
+    return ", ".join("`" + name.replace("`", "``") + "`" for name in columns) or "*"
 
 
 def read_statement(text: str, functions: Iterable[OwnFunction] = ()) -> Statement:
@@ -110,7 +136,7 @@ def read_statement(text: str, functions: Iterable[OwnFunction] = ()) -> Statemen
     --------
     >>> text = "SELECT * FROM t MATCH_RECOGNIZE (MEASURES 1 AS x PATTERN (A)) AS m"
     >>> statement = read_statement(text)
-    >>> statement.outer_query(["v"]), statement.source_query(statement.sites[0], [])
+    >>> statement.outer_query([View("v")]), statement.source_query(statement.sites[0], [])
     ('SELECT * FROM v AS m', 'SELECT * FROM t')
     """
     tokens = tokenize(text)
@@ -121,13 +147,25 @@ def read_statement(text: str, functions: Iterable[OwnFunction] = ()) -> Statemen
         if token.upper == "MATCH_RECOGNIZE" and tokens[place + 1].is_mark("("):
             clause = tree.with_own_functions(parse_clause(Reader(tokens, text, place)), own)
             source, start = _find_source(tokens, place, text)
-            known = tuple(n for n in named if n.span.end <= start and start < n.scope_end)
-            sites.append(Site(clause, source, Span(start, clause.span.end), known))
+            span = Span(start, clause.span.end)
+            sites.append(Site(clause, source, span, _known(named, start)))
+    for window in find_windows(tokens, text, [site.clause.span for site in sites]):
+        source = window.source
+        known = _known(named, source.start)
+        clause = tree.with_own_functions(window.clause, own)
+        sites.append(Site(clause, source, source, known, window.alias, window.edits))
     if not sites:
-        message = "the text has no MATCH_RECOGNIZE clause"
+        message = (
+            "the text has no MATCH_RECOGNIZE clause, and calls nothing over a window with PATTERN"
+        )
         helps = ("write `FROM table MATCH_RECOGNIZE (...)`, or run the text with Spark itself",)
         raise BindError([Diagnostic("E613", message, Span(0, 0), helps=helps)], text)
-    return Statement(text, tuple(sites), own)
+    # A stable order: of two that replace the same table, the later one reads the earlier one.
+    return Statement(text, tuple(sorted(sites, key=lambda site: site.span.end)), own)
+
+
+def _known(named: Sequence[Named], start: int) -> tuple[Named, ...]:
+    return tuple(n for n in named if n.span.end <= start and start < n.scope_end)
 
 
 def _check_nesting(tokens: Sequence[Token], text: str) -> None:

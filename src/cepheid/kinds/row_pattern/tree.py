@@ -117,6 +117,13 @@ class Cell(Leaf, frozen=True, eq=False):
     body: Expression
 
 
+class Ranking(Leaf, frozen=True, eq=False):
+    """ROW_NUMBER, RANK and the like: the place of a row in its partition, whatever its match."""
+
+    name: str
+    argument: int = 1
+
+
 class Aggregate(Leaf, frozen=True, eq=False):
     """An aggregate over the rows of some variables; ``arguments`` are expressions over one row."""
 
@@ -226,11 +233,19 @@ class Skip(Node, frozen=True, eq=False):
     variable: str | None = None
 
 
+class Frame(Node, frozen=True, eq=False):
+    """``ROWS BETWEEN CURRENT ROW AND end``: so many rows behind, None for all; INITIAL or SEEK."""
+
+    end: int | None
+    seek: bool
+
+
 class Clause(Node, frozen=True, eq=False):
-    """A whole MATCH_RECOGNIZE clause as written.
+    """A whole MATCH_RECOGNIZE clause as written, or a window with PATTERN.
 
     ``rows`` is ``one``, or ``all`` with ``show``, ``omit`` or ``unmatched`` after it, as in
-    ``all show``.
+    ``all show``; in a window, which alone has a frame, it is ``window``. ``calls`` are the
+    expressions before OVER with the names of their columns, ``tables`` the names of the input.
     """
 
     partition_by: tuple[Column, ...]
@@ -242,3 +257,15 @@ class Clause(Node, frozen=True, eq=False):
     within: Duration | Literal | None
     subsets: tuple[Subset, ...]
     definitions: tuple[Definition, ...]
+    frame: Frame | None = None
+    calls: tuple[Measure, ...] = ()
+    tables: tuple[str, ...] = ()
+
+
+class Window(Node, frozen=True, eq=False):
+    """A window of OVER or WINDOW: the name that it begins with, and its clause if it has one."""
+
+    base: str | None
+    partition_by: tuple[Column, ...]
+    order_by: tuple[SortKey, ...]
+    clause: Clause | None

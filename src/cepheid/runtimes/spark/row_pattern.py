@@ -22,9 +22,10 @@ from cepheid.jobs.analysis import LIVE
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
+from cepheid.kinds.row_pattern.reach import describe_window
 from cepheid.kinds.row_pattern.recognize import recognize_parts, result_schema
 from cepheid.kinds.row_pattern.select_tree import NotSimpleError, parse_select, plain_source
-from cepheid.kinds.row_pattern.statement import read_statement
+from cepheid.kinds.row_pattern.statement import View, read_statement
 from cepheid.kinds.row_pattern.store import STRETCH, plan_clause
 from cepheid.options import LiveOptions, unused
 from cepheid.runtimes.explain_replay import explain_replay
@@ -79,9 +80,10 @@ def run_spark_sql(
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
     frames: dict[str, DataFrame] = {}
+    views: list[View] = []
     bad: list[DataFrame] = []
     for number, site in enumerate(statement.sites):
-        source = statement.source_query(site, list(frames))
+        source = statement.source_query(site, views)
         store = _store_of(source, tables or {})
         if store is None:
             frame = run_text(spark, source, frames, known, statement)
@@ -95,9 +97,10 @@ def run_spark_sql(
             bad.append(wrong)
         else:
             frames[name] = match_frame(frame, plan).drop(STRETCH)
+        views.append(View(name, plan.columns))
     if live is not None and not bad:
         unused("watermark", "no clause reads a stream", "leave it out")
-    rows = run_text(spark, statement.outer_query(list(frames)), frames, known, statement)
+    rows = run_text(spark, statement.outer_query(views), frames, known, statement)
     return (rows, bad[0]) if live is not None and live.bad == "side" else rows
 
 
@@ -117,9 +120,10 @@ def explain_spark_sql(
     known = {name: _data_frame(spark, table) for name, table in (tables or {}).items()}
     run = uuid.uuid4().hex
     frames: dict[str, DataFrame] = {}
+    views: list[View] = []
     told, lives = [], False
     for number, site in enumerate(statement.sites):
-        source = statement.source_query(site, list(frames))
+        source = statement.source_query(site, views)
         store = _store_of(source, tables or {})
         frame = run_text(spark, source, frames, known, statement)
         plan = bind_clause(site.clause, frame.columns, text, bounds)
@@ -131,8 +135,11 @@ def explain_spark_sql(
             how = ["over a stream", *(f"  {line}" for line in described)]
         else:
             how = ["over a table: Spark reads all its rows", f"  {_spread(plan)}"]
+        how += [f"  {line}" for line in describe_window(plan)]
         told.append("\n".join([f"clause {number + 1}  {how[0]}", *how[1:]]))
-        frames[f"cepheid_match_{run}_{number}_"] = match_frame(frame, plan)
+        name = f"cepheid_match_{run}_{number}_"
+        frames[name] = match_frame(frame, plan)
+        views.append(View(name, plan.columns))
         if analyze and not frame.isStreaming:
             told.append(f"  read  {frame.count():,} rows")
         lives = lives or frame.isStreaming

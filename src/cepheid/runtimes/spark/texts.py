@@ -21,7 +21,7 @@ from cepheid.kinds.row_pattern.statement import Statement
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_GENERATED = r"`?\b(?:_pyspark|cepheid_(?:match|table))_\w+`?"
+_GENERATED = r"`?\b(?:_pyspark|cepheid_(?:match|table|over))_\w+`?"
 """Names that are not the user's: ours, and those that Spark gives to DataFrames in a text."""
 
 _QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
