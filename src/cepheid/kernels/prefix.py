@@ -281,7 +281,7 @@ def count_chain(
 
 
 @kernel()
-def _result_of(amounts):
+def result_of(amounts):
     """Sum the amounts of all planes to a wide number."""
     # Nearly all windows have few matches, and there may be millions of windows.
     if amounts.shape[0] == 1 and amounts[0] < _PLAIN:
@@ -351,6 +351,6 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
             )
         if first < end:
             return segment, first
-        numbers[segment, 0] = _result_of(total[states])
+        numbers[segment, 0] = result_of(total[states])
         segment += 1
     return count, 0

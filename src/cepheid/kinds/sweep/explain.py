@@ -9,6 +9,7 @@ import msgspec
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_literal
 from cepheid.jobs.explain_parts import Section
+from cepheid.kinds.sweep.same_events import same_events
 from cepheid.language import tree
 from cepheid.plans.plan import FunnelPlan, TrendPlan
 from cepheid.plans.sweep import Parameter, SweepPlan, ValuesKind, Way
@@ -54,8 +55,11 @@ def query_of(plan: SweepPlan) -> TrendPlan | FunnelPlan:
 def describe_sweep(plan: SweepPlan) -> list[Section]:
     """Describe the parameters, and how their values are answered."""
     lines = [line for parameter in plan.parameters for line in _describe(parameter)]
-    if len(plan.plans) > 1:
-        lines.append(f"{len(plan.plans):,} queries run together, as one workload")
+    groups = same_events(plan.plans) if len(plan.plans) > 1 else []
+    lines += [f"{len(group):,} queries keep and read the same events once" for group in groups]
+    rest = len(plan.plans) - sum(len(group) for group in groups)
+    if rest and len(plan.plans) > 1:
+        lines.append(f"{rest:,} queries run together, as one workload")
     if len(plan.parameters) > 1:
         lines.append(f"{plan.combinations:,} combinations of values")
     return [("sweep", lines)]

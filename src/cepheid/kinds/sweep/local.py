@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -15,7 +15,9 @@ from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.jobs.local_jobs import local_job, slices_of
 from cepheid.kinds.pipeline.single import as_pipeline
+from cepheid.kinds.sweep.edges import SameEvents
 from cepheid.kinds.sweep.run import OnePass
+from cepheid.kinds.sweep.same_events import same_events
 from cepheid.kinds.sweep.values import with_values
 from cepheid.kinds.workload.answer import answer_workload, batch_rows
 from cepheid.kinds.workload.sharing import SharedPlan, share
@@ -46,8 +48,11 @@ class LocalSweep:
 
     def __init__(self, plan: SweepPlan) -> None:
         self.plan = plan
-        alone = plan.thresholds or len(plan.plans) == 1
-        self._shared = None if alone else shared_plan(plan)
+        self._alone = not plan.thresholds and len(plan.plans) == 1
+        self._groups = [] if plan.thresholds else same_events(plan.plans)
+        rest = set(range(len(plan.plans))).difference(*self._groups)
+        queries = bool(rest) and not self._alone and not plan.thresholds
+        self._shared = shared_plan(plan, sorted(rest)) if queries else None
 
     @property
     def batch_rows(self) -> int:
@@ -67,7 +72,7 @@ class LocalSweep:
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a sorted table, in steps of ``rows`` rows."""
-        if self._shared is not None or self.plan.thresholds:
+        if not self._alone:
             return self.answer(slices_of(table, rows), table.schema)
         job = local_job(self.plan.plans[0])
         return self._united([Piece(job.answer_table(table, rows), {})], table.schema)
@@ -78,21 +83,40 @@ class LocalSweep:
 
     def _pieces(self, batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[Piece]:
         plan = self.plan
-        if self._shared is not None:
-            tables = answer_workload(self._shared, batches, schema)
-            found: Iterator[Piece] = (
-                Piece(tables.pop(f"{number}"), {}) for number in range(len(plan.plans))
-            )
+        if self._alone:
+            found = iter([Piece(local_job(plan.plans[0]).answer(batches, schema), {})])
         elif plan.thresholds:
             found = _in_one_pass(plan, batches, schema)
         else:
-            found = iter([Piece(local_job(plan.plans[0]).answer(batches, schema), {})])
+            tables = self._tables(batches, schema)
+            found = (Piece(tables.pop(f"{number}"), {}) for number in range(len(plan.plans)))
         each = [n for n, p in enumerate(plan.parameters) if p.way is Way.EACH]
         values = product(*(range(len(plan.parameters[n].values)) for n in each))
         for piece, combination in zip(found, values, strict=True):
             own = zip(each, combination, strict=True)
             numbers = {n: np.full(len(piece.rows), value) for n, value in own}
             yield Piece(piece.rows, {**piece.numbers, **numbers})
+
+    def _tables(self, batches: Iterable[pa.Table], schema: pa.Schema) -> dict[str, pa.Table]:
+        """Run a query for each value: those of the same events together, others as a workload."""
+        plans = [TrendPlan.of(one) for one in self.plan.plans] if self._groups else []
+        runs = [SameEvents([plans[n] for n in group]) for group in self._groups]
+
+        def fed() -> Iterator[pa.Table]:
+            for batch in batches:
+                for run in runs:
+                    run.feed(batch)
+                yield batch
+
+        tables: dict[str, pa.Table] = {}
+        if self._shared is not None:
+            tables |= answer_workload(self._shared, fed(), schema)
+        else:
+            for _ in fed():
+                pass
+        for group, run in zip(self._groups, runs, strict=True):
+            tables |= zip((f"{n}" for n in group), run.finish(schema), strict=True)
+        return tables
 
     def _united(self, pieces: Iterable[Piece], schema: pa.Schema) -> pa.Table:
         """Filter rows by HAVING, put them in order, and add the columns of the parameters."""
@@ -143,10 +167,11 @@ def _in_one_pass(
         yield Piece(*run.finish(schema))
 
 
-def shared_plan(plan: SweepPlan) -> SharedPlan:
-    """Plan the queries of a sweep as one workload; their names are their numbers."""
-    trends = {f"{n}": one for n, one in enumerate(plan.plans) if isinstance(one, TrendPlan)}
-    others = {f"{n}": one for n, one in enumerate(plan.plans) if not isinstance(one, TrendPlan)}
+def shared_plan(plan: SweepPlan, numbers: Sequence[int]) -> SharedPlan:
+    """Plan some queries of a sweep as one workload; their names are their numbers."""
+    chosen = {f"{n}": plan.plans[n] for n in numbers}
+    trends = {name: one for name, one in chosen.items() if isinstance(one, TrendPlan)}
+    others = {name: one for name, one in chosen.items() if not isinstance(one, TrendPlan)}
     beside = {name: as_pipeline(one) for name, one in others.items()}
     return share(tuple(trends), list(trends.values()), merge=True, beside=beside)
 

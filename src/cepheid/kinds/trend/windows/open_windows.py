@@ -7,7 +7,7 @@ the results, do not depend on how the stream is cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +61,7 @@ def process_open_windows(
     job: Job, state: PartitionState, batch: pa.Table, until: int | None
 ) -> list[list[Rows]]:
     """Add events and evaluate the windows that end by ``until``, or all at the end (None)."""
-    table = _keep(job, state, batch)
+    table = keep_events(job, state, batch)
     nothing: list[list[Rows]] = [[] for _ in range(job.outputs)]
     kind = job.plan.window.kind
     if kind is WindowKind.COUNT:
@@ -71,18 +71,26 @@ def process_open_windows(
         return nothing
     if kind is WindowKind.TRAILING:
         return _answer_trailing(job, state, table, until)
-    found = _close(job, state, table, until)
-    if found is None:
-        return nothing
-    question, first, last = found
-    rows: list[list[Rows]] = nothing
+    found = close_events(job, state, table, until)
+    return nothing if found is None else answer_closed(job, *found)
+
+
+def answer_closed(
+    job: Job,
+    question: Question,
+    first: int,
+    last: int,
+    segments: Iterable[Segments] | None = None,
+) -> list[list[Rows]]:
+    """Evaluate closed windows of time; ``segments`` are theirs, if they are known."""
+    rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
     fast = _overlapping(job, question, first, last)
     if fast is not None:
         rows = fast
     else:
-        for segments in _segments_of(job, question.arrays, first, last):
-            _answer(job, question, segments, rows)
-    if kind is WindowKind.SLIDING:
+        for some in segments or segments_of(job, question.arrays, first, last):
+            _answer(job, question, some, rows)
+    if job.plan.window.kind is WindowKind.SLIDING:
         window = job.plan.window
         # Sliding windows are named by the pane in which they end, other windows by their starts.
         ends = [r._replace(window=(r.window * window.slide + window.within) // window.pane)
@@ -99,15 +107,15 @@ def close_windows(
 
     All segments of a window come together. The state is updated at once.
     """
-    table = _keep(job, state, batch)
-    found = _close(job, state, table, until) if len(table) else None
+    table = keep_events(job, state, batch)
+    found = close_events(job, state, table, until) if len(table) else None
     if found is None:
         return None
     question, first, last = found
-    return question, _segments_of(job, question.arrays, first, last)
+    return question, segments_of(job, question.arrays, first, last)
 
 
-def _keep(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
+def keep_events(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
     """Add the events that can matter to those that are kept."""
     table = needed(job, state, batch).batch
     if state.events is not None:
@@ -118,7 +126,7 @@ def _keep(job: Job, state: PartitionState, batch: pa.Table) -> pa.Table:
     return table
 
 
-def _close(
+def close_events(
     job: Job, state: PartitionState, table: pa.Table, until: int | None
 ) -> tuple[Question, int, int] | None:
     """Take the events of windows that are closed out of the state, with the windows' numbers."""
@@ -205,7 +213,8 @@ def closing(
     return closed, int(np.searchsorted(times, last * window.slide)), first, last
 
 
-def _segments_of(job: Job, arrays: EventArrays, first: int, last: int) -> Iterator[Segments]:
+def segments_of(job: Job, arrays: EventArrays, first: int, last: int) -> Iterator[Segments]:
+    """Build the segments of closed windows of time."""
     window = job.plan.window
     if window.kind is WindowKind.SLIDING:
         place = (window.within, window.slide, first, last)
