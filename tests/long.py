@@ -31,7 +31,7 @@ RANDOM = {
     "neighbours": ["tests/engine/test_neighbours.py", "tests/engine/test_partial_equivalence.py"],
     "matches": ["tests/engine/test_enumerate.py", "tests/engine/test_pushed_predicates.py"],
     "chosen matches": ["tests/engine/test_skip.py"],
-    "workloads": ["tests/engine/test_workload.py"],
+    "workloads": ["tests/engine/test_workload.py", "tests/engine/test_workload_negation.py"],
     "pipelines": ["tests/pipeline", "-m", "not spark and not slow"],
     "row patterns": ["tests/row_pattern"],
     "situations": ["tests/situations", "-m", "not spark and not slow"],

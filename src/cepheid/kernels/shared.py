@@ -45,8 +45,8 @@ def advance_until(
     """Apply events up to the first one outside of its key's window or pane.
 
     An event reads all its sources, then empties nodes, then adds; O(touched sources x parts) per
-    event. Everything is one loop, because passing so many tables to a function for every event is
-    too slow.
+    event. The first event of a time moves matches to a node ``once``. Everything is one loop,
+    because passing so many tables to a function for every event is too slow.
 
     Parameters
     ----------
@@ -69,9 +69,8 @@ def advance_until(
     nV, nM, mark, touched = room
     target_ptr, target, clear_ptr, clear = T.target_ptr, T.target, T.clear_ptr, T.clear
     source_ptr, source, unit, kept, idle = T.source_ptr, T.source, T.unit, T.kept, T.idle
-    parts, mins, last = V.shape[2], M.shape[2], stamp.shape[1] - 1
-    contiguous = semantics == CONTIGUOUS
-    i, n = begin, codes.shape[0]
+    once, parts, mins, last = T.once, V.shape[2], M.shape[2], stamp.shape[1] - 1
+    i, n, contiguous = begin, codes.shape[0], semantics == CONTIGUOUS
     while i < n:
         look_at_clock()
         k, j = key[i], i + 1
@@ -89,6 +88,8 @@ def advance_until(
         for e in range(i, j):
             for t in range(target_ptr[codes[e]], target_ptr[codes[e] + 1]):
                 q = target[t]
+                if once[q] and mark[q]:
+                    continue
                 inc, lost = zero, False
                 for s in range(source_ptr[q], source_ptr[q + 1]):
                     r = source[s]

@@ -116,8 +116,11 @@ def _draw(group: Group, names: list[str]) -> list[str]:
 def _label(group: Group, system: SharedSystem, number: int) -> str:
     node: Node = system.nodes[number]
     text = name_symbol(group.symbols[node.symbol])
+    text = f"with {text}" if node.once else text
     text += "+" if number in node.sources else ""
-    without = [name_symbol(group.symbols[s]) for s in node.clears]
+    # A negated pattern of several events moves matches on, and ends them at its last event.
+    moved = {other.symbol for other in system.nodes if other.once and number in other.sources}
+    without = [name_symbol(group.symbols[s]) for s in node.clears if s not in moved]
     if without and not group.plan.patterns[0].guards:
         without = []
     text += f" (not {', '.join(without)})" if without else ""

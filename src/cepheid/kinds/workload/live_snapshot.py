@@ -31,9 +31,16 @@ FORMAT = Format("rules", 2, "rules")
 
 _FORMER: tuple[dict[str, bool], ...] = (
     {},
-    {"negated": False, "exact": False},
-    {"negated": False, "exact": False, "look_back": False},
-    {"negated": False, "exact": False, "look_back": False, "trailing": False},
+    {"sequences": False},
+    {"sequences": False, "negated": False, "exact": False},
+    {"sequences": False, "negated": False, "exact": False, "look_back": False},
+    {
+        "sequences": False,
+        "negated": False,
+        "exact": False,
+        "look_back": False,
+        "trailing": False,
+    },
 )
 """How this and earlier versions shared: queries that ran alone in a state go on so."""
 
@@ -127,10 +134,11 @@ def plan_of(
     look_back: bool = True,
     negated: bool = True,
     exact: bool = True,
+    sequences: bool = True,
 ) -> SharedPlan:
     """Build the plan of rules that were added together, without the removed ones.
 
-    ``trailing``, ``look_back``, ``negated`` and ``exact`` are those of ``share``.
+    ``trailing``, ``look_back``, ``negated``, ``exact`` and ``sequences`` are those of ``share``.
     """
     plans = [TrendPlan.from_json(plan) for _, plan in came]
     names = [name for name, _ in came]
@@ -142,5 +150,6 @@ def plan_of(
         look_back=look_back,
         negated=negated,
         exact=exact,
+        sequences=sequences,
     )
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

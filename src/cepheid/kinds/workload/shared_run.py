@@ -186,7 +186,8 @@ class SharedRun:
             np.zeros(size, np.bool_),
             np.zeros(size, np.int32),
         )
-        weights = numbers_of(events.weights, self.dtype, self.program.modulus)
+        # One order in memory for all calls: every other one would be a kernel of its own.
+        weights = np.ascontiguousarray(numbers_of(events.weights, self.dtype, self.program.modulus))
         common = (events.ts, events.key, codes, weights, events.values, begin)
         last = (grouped, self.semantics, room, unit, zero, self.modulus, out[:3], *out[3:])
         if self.sliding:

@@ -39,6 +39,7 @@ class Cell(NamedTuple):
     counts: bool
     adds: tuple[tuple[int, ...], tuple[int, ...]]
     name: str
+    once: bool = False
 
 
 class Node(NamedTuple):
@@ -52,6 +53,7 @@ class Node(NamedTuple):
     adds: tuple[tuple[int, ...], tuple[int, ...]]
     name: str
     shares: int
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +149,14 @@ def _split(
     queries: Sequence[Sequence[Cell]], raw: dict[Place, list[Place]], initial: dict[Place, bool]
 ) -> dict[Place, int]:
     """Compute the coarsest partition by incoming transitions; UNIT is block 0."""
-    unit = ((-1, True, (), True, ((), ())), ())
+    unit = ((-1, True, (), True, ((), ()), False), ())
     kinds: dict[Place, tuple[object, ...]] = {}
     for place, sources in raw.items():
         cell = queries[place[0]][place[2]]
         # Without incoming transitions a place stays zero: neither symbol nor parts matter.
         symbol, adds = (cell.symbol, cell.adds) if sources else (-1, ((), ()))
-        kinds[place] = (symbol, initial[place], cell.clears, cell.kept, adds)
+        once = cell.once and bool(sources)
+        kinds[place] = (symbol, initial[place], cell.clears, cell.kept, adds, once)
     blocks: dict[Place, int] = dict.fromkeys(raw, 0)
     count = 0
     while True:
@@ -188,6 +191,6 @@ def _nodes(
             name = f"{queries[place[0]][place[1]].name}..{name}"
         found[node] = Node(
             symbol, sources, cell.clears, cell.kept, initial[place], adds, name,
-            len(members[node]),
+            len(members[node]), cell.once and bool(sources),
         )  # fmt: skip
     return tuple(found[n] for n in range(len(found)))

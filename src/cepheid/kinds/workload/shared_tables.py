@@ -52,6 +52,7 @@ class SharedTables(NamedTuple):
     product_ptr: NDArray[np.int32]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
+    once: NDArray[np.bool_]
 
 
 class Counts(NamedTuple):
@@ -212,6 +213,7 @@ class SharedProgram:
         source_ptr, source = csr([self._sources(n) for n in range(len(nodes))] + [[]] * more)
         kept = np.array([n.kept for n in nodes] + [True] * more, np.bool_)
         initial = np.array([n.initial for n in nodes] + [False] * more, np.bool_)
+        once = np.array([n.once for n in nodes] + [False] * more, np.bool_)
         unit = np.array([n in units for n in range(self.size)], np.bool_)
         initial |= unit
         heaps = np.zeros(self.size, np.int32)
@@ -237,7 +239,7 @@ class SharedProgram:
         return (
             source_ptr, source, kept, initial, unit, heaps, heap_ptr, heap_node,
             np.array(self.units, np.int32), weight_row, value_row, output_ptr, output,
-            product_ptr, left, right,
+            product_ptr, left, right, once,
         )  # fmt: skip
 
 

@@ -13,9 +13,10 @@ from functools import cached_property
 
 import msgspec
 
-from cepheid.kinds.trend.planning.configurations import (
+from cepheid.kinds.trend.program.configurations import (
     Configuration,
     configurations_of,
+    has_long_guards,
     why_not_configured,
 )
 from cepheid.kinds.workload.look_back_sharing import LookBackGroup, share_look_back, twin_name
@@ -142,13 +143,15 @@ def share(
     look_back: bool = True,
     negated: bool = True,
     exact: bool = True,
+    sequences: bool = True,
     beside: Mapping[str, PipelinePlan] | None = None,
 ) -> SharedPlan:
     """Group queries that can run together; without ``merge`` they share only the reading.
 
     Without ``trailing``, so do those over trailing windows, without ``look_back`` those with edge
-    predicates, without ``negated`` contiguous ones with negation, and without ``exact`` those with
-    exact numbers: earlier versions did so. ``beside`` are queries of other kinds.
+    predicates, without ``negated`` contiguous ones with negation, without ``exact`` those with
+    exact numbers, and without ``sequences`` those with negated patterns of several events: earlier
+    versions did so. ``beside`` are queries of other kinds.
     """
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
@@ -158,6 +161,7 @@ def share(
         merges = merge and (trailing or plan.window.kind is not WindowKind.TRAILING)
         merges = merges and (negated or not _is_negated(plan))
         merges = merges and (exact or plan.numbers is not tree.Numbers.EXACT)
+        merges = merges and (sequences or not has_long_guards(plan))
         why = why_alone(plan) if merges else ASKED
         if why == LOOKS_BACK and look_back:
             looking.append((number, plan))
@@ -225,6 +229,8 @@ def _why_no_stacks(plan: TrendPlan) -> str:
         return "groups of several partitions, in windows without SLIDE"
     if plan.semantics is tree.Semantics.CONTIGUOUS:
         return "contiguous, in windows without SLIDE"
+    if has_long_guards(plan):
+        return "a negated pattern of several events, in windows without SLIDE"
     return ""
 
 
@@ -276,6 +282,7 @@ class _Member:
                     tuple(sorted(places[1][a] for a in c.adds[1])),
                 ),
                 c.name,
+                c.once,
             )
             for c in self.configurations
         )
