@@ -204,7 +204,7 @@ def is_select(text: str) -> bool:
 
 
 def has_row_pattern(text: str) -> bool:
-    """Check whether a text begins with SELECT and has a MATCH_RECOGNIZE clause.
+    """Check whether a text begins with SELECT and has a MATCH_RECOGNIZE clause or such a window.
 
     Examples
     --------
@@ -213,30 +213,26 @@ def has_row_pattern(text: str) -> bool:
     >>> has_row_pattern("SELECT * FROM s WHERE x = 'MATCH_RECOGNIZE ('")
     False
     """
-    return row_pattern_source(text) is not None or _has_window(text)
-
-
-def _has_window(text: str) -> bool:
-    """Check whether something is called over a window with PATTERN."""
-    if "PATTERN" not in text.upper() or not is_select(text):
-        return False
-    words = [m.group().upper() for m in TOKEN.finditer(text) if m.lastgroup != "SKIP"]
-    return "OVER" in words and ("PATTERN", "(") in pairwise(words)
+    return row_pattern_source(text) is not None
 
 
 def row_pattern_source(text: str) -> re.Match[str] | None:
     """Find the table that the MATCH_RECOGNIZE clause of a SELECT reads: what comes after FROM.
 
-    None if the text has no such clause.
+    So for something that is called over a window with PATTERN. None if the text has neither.
     """
-    if "MATCH_RECOGNIZE" not in text.upper() or not is_select(text):
+    written = text.upper()
+    if not ("MATCH_RECOGNIZE" in written or "PATTERN" in written) or not is_select(text):
         return None
     source: re.Match[str] | None = None
+    over = False
     tokens = [m for m in TOKEN.finditer(text) if m.lastgroup != "SKIP"]
     for token, following in pairwise(tokens):
         word = token.group().upper()
-        if word == "MATCH_RECOGNIZE" and following.group() == "(":
+        begins = word == "MATCH_RECOGNIZE" or (over and word == "PATTERN")
+        if begins and following.group() == "(":
             return source or token
+        over = over or (word == "OVER" and token.lastgroup == "WORD")
         if word == "FROM" and token.lastgroup == "WORD":
             source = following
     return None
