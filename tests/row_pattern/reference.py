@@ -364,6 +364,13 @@ def aggregated(call: tree.Call, scene: Scene) -> Any:
         places = [i for i in places if value_at(call.condition, scene, scene.start + i) is True]
     if call.star:
         return len(places)
+    for key, how in reversed([*zip(call.order, call.ordering, strict=True)]):
+        keyed = [(value_at(key, scene, scene.start + i), i) for i in places]
+        nulls = [i for cell, i in keyed if cell is None]
+        others = [(cell, i) for cell, i in keyed if cell is not None]
+        others.sort(key=lambda pair: -pair[0] if how.descending else pair[0])  # used at once
+        rest = [i for _, i in others]
+        places = nulls + rest if how.nulls_first else rest + nulls
     rows = [tuple(value_at(a, scene, scene.start + i) for a in call.arguments) for i in places]
     if call.function == "ARRAY_AGG":
         cells = [row[0] for row in rows]
@@ -375,7 +382,8 @@ def aggregated(call: tree.Call, scene: Scene) -> Any:
         return [*dict(present).items()] or None
     if call.function in ("STRING_AGG", "LISTAGG"):
         mark = str(present[0][1]) if present and len(call.arguments) == 2 else ""
-        return mark.join(str(row[0]) for row in present) if present else None
+        texts = [str(row[0]) for row in present]
+        return mark.join(_unique(texts) if call.distinct else texts) if present else None
     if call.function in ("MIN", "MAX") and len(call.arguments) == 2:
         ranked = sorted((row[0] for row in present), reverse=call.function == "MAX")
         return ranked[: present[0][1]] if present else None

@@ -214,7 +214,8 @@ def _check_room(node: tree.Aggregate, taken: Collected, begins: Rows, ends: Rows
         E519
     """
     if node.name in ("STRING_AGG", "LISTAGG"):
-        sizes = [sum(byte_size(str(cell)) for cell in row) for row in taken]
+        count = len(node.arguments) - len(node.ordering)
+        sizes = [sum(byte_size(str(cell)) for cell in row[:count]) for row in taken]
     elif node.name in ("ARRAY_AGG", "COLLECT_LIST") and not node.distinct:
         sizes = [VALUE_BYTES] * len(taken)
     else:
@@ -228,7 +229,31 @@ Collected = Sequence[tuple[Any, ...]]
 
 def collector(node: tree.Aggregate) -> Callable[[Collected], object]:
     """Return an aggregate as a function of the rows that count."""
-    name, distinct, count = node.name, node.distinct, len(node.arguments)
+    plain = _unsorted(node)
+    if not node.ordering:
+        return plain
+    count = len(node.arguments) - len(node.ordering)
+    return lambda rows: plain([row[:count] for row in _sorted_rows(rows, node.ordering)])
+
+
+def _sorted_rows(rows: Collected, ordering: Sequence[tree.Ordering]) -> Collected:
+    """Return rows in the order of their last values; equal ones stay as they are."""
+    found = list(rows)
+    for place, how in zip(range(-1, -1 - len(ordering), -1), reversed(ordering), strict=True):
+        nulls = [row for row in found if row[place] is None]
+        others = [row for row in found if row[place] is not None]
+        # NaN, which alone differs from itself, is the largest number.
+        others.sort(
+            key=lambda row: (row[place] != row[place], row[place]),  # used at once
+            reverse=how.descending,
+        )
+        found = nulls + others if how.nulls_first else others + nulls
+    return found
+
+
+def _unsorted(node: tree.Aggregate) -> Callable[[Collected], object]:
+    name, distinct = node.name, node.distinct
+    count = len(node.arguments) - len(node.ordering)
 
     def values(rows: Collected) -> list[Any]:
         present = [row[0] for row in rows if row[0] is not None]
@@ -239,7 +264,7 @@ def collector(node: tree.Aggregate) -> Callable[[Collected], object]:
     if name in ("MIN_BY", "MAX_BY"):
         return _extreme_by(largest=name == "MAX_BY", many=count == 3)
     if name in ("STRING_AGG", "LISTAGG"):
-        return _join
+        return lambda rows: _join(rows, distinct=distinct)
     if name in ("MIN", "MAX") and count == 2:
         return _several(largest=name == "MAX")
     if name == "HISTOGRAM":
@@ -310,12 +335,13 @@ def _map_agg(rows: Collected) -> list[tuple[Any, Any]] | None:
     return [*{row[0]: row[1] for row in rows if row[0] is not None}.items()] or None
 
 
-def _join(rows: Collected) -> str | None:
+def _join(rows: Collected, *, distinct: bool) -> str | None:
     present = [row for row in rows if row[0] is not None]
     if not present:
         return None
     mark = present[0][1] if len(present[0]) > 1 else ""
-    return str(mark).join(str(row[0]) for row in present)
+    texts = [str(row[0]) for row in present]
+    return str(mark).join(dict.fromkeys(texts) if distinct else texts)
 
 
 def exact_sum(values: Sequence[Any]) -> Any:

@@ -34,7 +34,7 @@ def bind_clause(
         OrderKey(binder.column(key.column), key.descending, key.nulls_first)
         for key in clause.order_by
     )
-    measures = tuple((m.name, binder.measure(m.expression)) for m in clause.measures)
+    measures = tuple(binder.measures(clause.measures))
     conditions = {}
     for definition in clause.definitions:
         if definition.name not in primary:

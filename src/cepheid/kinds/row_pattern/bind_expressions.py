@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -38,6 +38,9 @@ AGGREGATES = {
     "VAR_POP": (1, 1),
 }
 """Aggregates and how many arguments they take."""
+
+SORTED = frozenset({"ARRAY_AGG", "COLLECT_LIST", "STRING_AGG", "LISTAGG"})
+"""Aggregates whose value depends on the order of rows."""
 
 
 def find_column(name: str, columns: Sequence[str]) -> str | None:
@@ -81,11 +84,20 @@ class Binder:
         self._known = known
         self._findings = findings
         self._in_define = False
+        self._earlier: dict[str, tree.Expression] = {}
 
     def measure(self, expression: tree.Expression) -> tree.Expression:
         """Return a bound expression of MEASURES."""
         self._in_define = False
         return self._bind(expression)
+
+    def measures(self, measures: Sequence[tree.Measure]) -> Iterator[tuple[str, tree.Expression]]:
+        """Yield bound measures; one may name those before it where the input has no such column."""
+        for measure in measures:
+            bound = self.measure(measure.expression)
+            self._earlier[measure.name.lower()] = bound
+            yield measure.name, bound
+        self._earlier = {}
 
     def condition(self, expression: tree.Expression) -> tree.Expression:
         """Return a bound condition of DEFINE."""
@@ -125,6 +137,10 @@ class Binder:
 
     def _bind(self, node: tree.Expression) -> tree.Expression:
         match node:
+            case tree.Column(name=name, qualifier=None) if (
+                name.lower() in self._earlier and find_column(name, self._columns) is None
+            ):
+                return self._earlier[name.lower()]
             case tree.Column() | tree.Classifier():
                 variables: set[frozenset[str] | None] = set()
                 body = self._row(node, variables)
@@ -152,7 +168,7 @@ class Binder:
         if call.semantics is not None:
             message = f"{call.semantics} cannot be used with `{call.function}`"
             self._report("E605", message, call.span, "it goes with FIRST, LAST and aggregates")
-        if call.distinct or call.star or call.condition is not None:
+        if call.distinct or call.star or call.condition is not None or call.order:
             self._report("E605", f"`{call.function}` is no aggregate", call.span)
         known = FUNCTIONS[call.function]
         self._check_count(call, known.least, known.most)
@@ -261,6 +277,10 @@ class Binder:
         else:
             self._check_count(call, *AGGREGATES[call.function])
             arguments = tuple(self._row(argument, variables) for argument in call.arguments)
+        arguments += tuple(self._row(key, variables) for key in call.order)
+        if call.order and call.function not in SORTED:
+            message = f"`{call.function}` does not depend on the order of rows"
+            self._report("E605", message, call.span, "leave ORDER BY out")
         condition = None
         if call.condition is not None:
             named: set[frozenset[str] | None] = set()
@@ -269,5 +289,6 @@ class Binder:
             variables |= named - {None} if variables else named
         over = self._one_variable(call, variables)
         return tree.Aggregate(
-            call.function, arguments, over, final, call.distinct, condition, span=call.span
-        )
+            call.function, arguments, over, final, call.distinct, condition, call.ordering,
+            span=call.span,
+        )  # fmt: skip

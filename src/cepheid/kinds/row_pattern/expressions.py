@@ -338,7 +338,13 @@ def _parse_call(reader: Reader, semantics: str | None, start: int) -> tree.Expre
         reader.place += 2
     elif not reader.token.is_mark(")"):
         arguments = _parse_list(reader)
+    keys = _parse_keys(reader) if reader.take_words("ORDER", "BY") else []
     reader.expect_mark(")")
+    if not keys and reader.take_words("WITHIN", "GROUP"):
+        reader.expect_mark("(")
+        reader.expect_words("ORDER", "BY")
+        keys = _parse_keys(reader)
+        reader.expect_mark(")")
     condition = None
     if reader.take_words("FILTER"):
         reader.expect_mark("(")
@@ -347,7 +353,33 @@ def _parse_call(reader: Reader, semantics: str | None, start: int) -> tree.Expre
         reader.expect_mark(")")
     span = reader.span_from(start)
     name = ALIASES.get(name, name)
-    return tree.Call(name, arguments, semantics, distinct, star, star_of, condition, span=span)
+    order, ordering = tuple(key for key, _ in keys), tuple(how for _, how in keys)
+    return tree.Call(
+        name, arguments, semantics, distinct, star, star_of, condition, order, ordering, span=span
+    )
+
+
+def _parse_keys(reader: Reader) -> list[tuple[tree.Expression, tree.Ordering]]:
+    """Return the keys of ORDER BY at the reader's place."""
+    keys = []
+    while True:
+        key = parse_expression(reader)
+        keys.append((key, parse_ordering(reader)))
+        if not reader.take_mark(","):
+            return keys
+
+
+def parse_ordering(reader: Reader) -> tree.Ordering:
+    """Return how a key of ORDER BY sorts; NULLs come first when it ascends, as in Spark SQL."""
+    descending = reader.take_words("DESC")
+    if not descending:
+        reader.take_words("ASC")
+    nulls_first = not descending
+    if reader.take_words("NULLS"):
+        if reader.token.upper not in ("FIRST", "LAST"):
+            reader.fail("`FIRST` or `LAST`")
+        nulls_first = reader.take().upper == "FIRST"
+    return tree.Ordering(descending, nulls_first)
 
 
 def _parse_navigation(

@@ -10,7 +10,12 @@ import msgspec
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 from cepheid.events.temporal import UNIT_MICROSECONDS, duration_us
 from cepheid.kinds.row_pattern import tree
-from cepheid.kinds.row_pattern.expressions import OFFSET_MAX, parse_expression, parse_interval
+from cepheid.kinds.row_pattern.expressions import (
+    OFFSET_MAX,
+    parse_expression,
+    parse_interval,
+    parse_ordering,
+)
 from cepheid.kinds.row_pattern.lexer import TokenKind, tokenize
 from cepheid.kinds.row_pattern.pattern_parser import parse_pattern, parse_variable
 from cepheid.kinds.row_pattern.reader import Reader, folded
@@ -160,18 +165,11 @@ def _parse_order(reader: Reader) -> tuple[tree.SortKey, ...]:
 
 
 def parse_sort_key(reader: Reader) -> tree.SortKey:
-    """Return one key of ORDER BY; NULLs come first when it ascends, as in Spark SQL."""
+    """Return one key of ORDER BY."""
     column = parse_column(reader)
-    descending = reader.take_words("DESC")
-    if not descending:
-        reader.take_words("ASC")
-    nulls_first = not descending
-    if reader.take_words("NULLS"):
-        if reader.token.upper not in ("FIRST", "LAST"):
-            reader.fail("`FIRST` or `LAST`")
-        nulls_first = reader.take().upper == "FIRST"
+    how = parse_ordering(reader)
     span = reader.span_from(column.span.start)
-    return tree.SortKey(column, descending, nulls_first, span=span)
+    return tree.SortKey(column, how.descending, how.nulls_first, span=span)
 
 
 def _parse_measures(reader: Reader) -> tuple[tree.Measure, ...]:

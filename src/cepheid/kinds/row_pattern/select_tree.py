@@ -10,7 +10,7 @@ from cepheid.errors import CepheidError
 from cepheid.expressions.functions import FUNCTIONS
 from cepheid.expressions.own import OwnFunction
 from cepheid.kinds.row_pattern import tree
-from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES
+from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES, SORTED
 from cepheid.kinds.row_pattern.expressions import parse_expression
 from cepheid.kinds.row_pattern.lexer import Token, TokenKind, tokenize
 from cepheid.kinds.row_pattern.parser import parse_column, parse_sort_key
@@ -162,6 +162,7 @@ def _check_known(node: tree.Expression) -> None:
         decorated = node.semantics is not None or (
             not aggregates and (node.distinct or node.star or node.condition is not None)
         )
+        decorated |= bool(node.order) and node.function not in SORTED
         nested = aggregates and any(map(_has_aggregate, tree.children(node)))
         if not counted or starred or decorated or nested:
             raise NotSimpleError(node.function)

@@ -137,7 +137,10 @@ def _aggregated(select: Select, table: Table, text: str) -> Table:
         over: tuple[tree.Expression, ...] = call.arguments
         if call.star:
             over = (tree.Literal(1, span=call.span),)
-        node = tree.Aggregate(call.function, over, None, True, call.distinct, span=call.span)
+        over = (*over, *call.order)
+        node = tree.Aggregate(
+            call.function, over, None, True, call.distinct, ordering=call.ordering, span=call.span
+        )
         arguments = [full_length(evaluate(a, row_leaf), len(table)) for a in over]
         use = np.ones(len(table), np.bool_)
         if call.condition is not None:

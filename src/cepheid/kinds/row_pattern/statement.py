@@ -146,7 +146,8 @@ def read_statement(text: str, functions: Iterable[OwnFunction] = ()) -> Statemen
     for place, token in enumerate(tokens):
         if token.upper == "MATCH_RECOGNIZE" and tokens[place + 1].is_mark("("):
             clause = tree.with_own_functions(parse_clause(Reader(tokens, text, place)), own)
-            source, start = _find_source(tokens, place, text)
+            source, start, tables = _find_source(tokens, place, text)
+            clause = msgspec.structs.replace(clause, tables=tables)
             span = Span(start, clause.span.end)
             sites.append(Site(clause, source, span, _known(named, start)))
     for window in find_windows(tokens, text, [site.clause.span for site in sites]):
@@ -179,9 +180,12 @@ def _check_nesting(tokens: Sequence[Token], text: str) -> None:
             raise QuerySyntaxError([Diagnostic("E601", message, token.span, helps=helps)], text)
 
 
-def _find_source(tokens: Sequence[Token], place: int, text: str) -> tuple[Span, int]:
-    """Return the table or subquery before a clause, and where the site begins."""
+def _find_source(
+    tokens: Sequence[Token], place: int, text: str
+) -> tuple[Span, int, tuple[str, ...]]:
+    """Return the table or subquery before a clause, where the site begins, and its names."""
     first, last = _item_before(tokens, place - 1, text)
+    named = [last]
     is_name = tokens[first].kind in (TokenKind.WORD, TokenKind.QUOTED)
     has_columns = is_name and tokens[last].is_mark(")")
     if is_name and (first == last or has_columns) and first > 0:
@@ -189,12 +193,15 @@ def _find_source(tokens: Sequence[Token], place: int, text: str) -> tuple[Span, 
         alias = before.upper == "AS" or before.is_mark(")") or before.kind is TokenKind.QUOTED
         alias |= before.kind is TokenKind.WORD and before.upper not in _BEFORE_TABLE
         if alias:
+            named = [first]
             at = first - 2 if before.upper == "AS" else first - 1
             first, end = _item_before(tokens, at, text)
             # An alias that names columns says what they are called: `(VALUES ...) AS v (a, b)`.
             last = last if has_columns else end
     start = tokens[first].span.start
-    return Span(start, tokens[last].span.end), start
+    names = (tokens[one] for one in named)
+    tables = tuple(one.value for one in names if one.kind in (TokenKind.WORD, TokenKind.QUOTED))
+    return Span(start, tokens[last].span.end), start, tables
 
 
 def _item_before(tokens: Sequence[Token], last: int, text: str) -> tuple[int, int]:

@@ -47,6 +47,13 @@ class Column(Leaf, frozen=True, eq=False):
     qualifier: str | None
 
 
+class Ordering(msgspec.Struct, frozen=True):
+    """How one key of ORDER BY in an aggregate sorts."""
+
+    descending: bool
+    nulls_first: bool
+
+
 class Call(tree.Call, frozen=True, eq=False):
     """A function or an aggregate; ``star`` is the argument of ``COUNT(*)`` and ``COUNT(A.*)``."""
 
@@ -55,11 +62,13 @@ class Call(tree.Call, frozen=True, eq=False):
     star: bool = False
     star_of: str | None = None
     condition: Expression | None = None
+    order: tuple[Expression, ...] = ()
+    ordering: tuple[Ordering, ...] = ()
 
     @property
     def is_plain(self) -> bool:
         """Whether it has a name and arguments, and nothing else."""
-        decorated = self.distinct or self.star or self.condition is not None
+        decorated = self.distinct or self.star or self.condition is not None or self.order
         return self.semantics is None and not decorated
 
 
@@ -125,7 +134,10 @@ class Ranking(Leaf, frozen=True, eq=False):
 
 
 class Aggregate(Leaf, frozen=True, eq=False):
-    """An aggregate over the rows of some variables; ``arguments`` are expressions over one row."""
+    """An aggregate over the rows of some variables; ``arguments`` are expressions over one row.
+
+    The last ones are the keys by which rows are sorted first, if ``ordering`` tells of any.
+    """
 
     name: str
     arguments: tuple[Expression, ...]
@@ -133,6 +145,7 @@ class Aggregate(Leaf, frozen=True, eq=False):
     final: bool
     distinct: bool = False
     condition: Expression | None = None
+    ordering: tuple[Ordering, ...] = ()
 
 
 # ---------------------------------------------------------------------------------------

@@ -1,0 +1,118 @@
+"""What users of other systems write inside of a MATCH_RECOGNIZE clause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import cepheid
+
+TICKS = pa.table(
+    {
+        "ts": [1, 2, 3, 4, 5],
+        "k": ["a", "a", "a", "b", "b"],
+        "x": [4, 3, 2, 5, 1],
+        "n": [1, None, 3, None, 5],
+    }
+)
+LOWS = [{"k": "a", "low": 2}, {"k": "b", "low": 1}]
+
+
+def run(clause: str, table: str = "ticks") -> list[dict[str, Any]]:
+    text = f"SELECT * FROM {table} MATCH_RECOGNIZE ({clause}) AS m"
+    found: pa.Table = cepheid.sql(text, tables={"ticks": TICKS})
+    return found.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ("ticks", "ticks"),
+        ("ticks", "TICKS"),
+        ("ticks t", "t"),
+        ("ticks AS t", "t"),
+        ("(SELECT * FROM ticks) AS t", "t"),
+        ('ticks AS "t"', '"t"'),
+    ],
+)
+def test_the_name_of_the_table_may_stand_before_columns(table: str, name: str) -> None:
+    clause = f"PARTITION BY {name}.k ORDER BY {name}.ts MEASURES LAST({name}.x) AS low "
+    clause += f"PATTERN (A B+) DEFINE B AS {name}.x < PREV(B.x) AND {name}.x < PREV({name}.x)"
+    assert run(clause, table) == LOWS
+
+
+def test_a_variable_hides_the_table_of_its_name() -> None:
+    clause = "PARTITION BY k ORDER BY ts MEASURES A.x AS top, LAST(x) AS low PATTERN (A B+) "
+    clause += "DEFINE B AS B.x < A.x"
+    assert [row["top"] for row in run(clause, "ticks AS a")] == [4, 5]
+
+
+def test_an_alias_hides_the_name_of_the_table() -> None:
+    with pytest.raises(cepheid.BindError, match="no variable `TICKS`"):
+        run("ORDER BY ts MEASURES LAST(ticks.x) AS low PATTERN (A)", "ticks AS t")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["DEFINE B AS x < PREV(x)", "PATTERN (A B+)", "MEASURES LAST(x) AS low", "ORDER BY ts"],
+        ["PATTERN (A B+)", "ONE ROW PER MATCH", "MEASURES LAST(x) AS low", "ORDER BY ts"],
+        ["AFTER MATCH SKIP TO LAST B", "PATTERN (A B+)", "MEASURES LAST(x) AS low", "ORDER BY ts"],
+    ],
+)
+def test_parts_come_in_any_order(parts: list[str]) -> None:
+    define = [] if parts[0].startswith("DEFINE") else ["DEFINE B AS x < PREV(x)"]
+    assert run(" ".join([*parts, "PARTITION BY k", *define])) == LOWS
+
+
+def test_a_part_comes_once() -> None:
+    with pytest.raises(cepheid.QuerySyntaxError, match="ORDER BY twice"):
+        run("ORDER BY ts PATTERN (A) ORDER BY x")
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("ARRAY_AGG(x ORDER BY x DESC)", [5, 4, 3, 2, 1]),
+        ("ARRAY_AGG(x ORDER BY k DESC, x)", [1, 5, 2, 3, 4]),
+        ("ARRAY_AGG(n ORDER BY n)", [None, None, 1, 3, 5]),
+        ("ARRAY_AGG(n ORDER BY n NULLS LAST)", [1, 3, 5, None, None]),
+        ("COLLECT_LIST(n ORDER BY ts * -1)", [5, 3, 1]),
+        ("LISTAGG(x, '-') WITHIN GROUP (ORDER BY x)", "1-2-3-4-5"),
+        ("STRING_AGG(k, '' ORDER BY ts DESC)", "bbaaa"),
+        ("LISTAGG(DISTINCT k, ',')", "a,b"),
+        ("LISTAGG(DISTINCT k, ',') WITHIN GROUP (ORDER BY k DESC)", "b,a"),
+        ("COUNT(DISTINCT k) + SUM(DISTINCT x)", 17),
+    ],
+)
+def test_aggregates_sort_and_drop_what_is_equal(measure: str, expected: Any) -> None:
+    assert run(f"ORDER BY ts MEASURES {measure} AS m PATTERN (A+)") == [{"m": expected}]
+
+
+def test_aggregates_around_the_clause_sort_too() -> None:
+    text = "SELECT LISTAGG(n, ',') WITHIN GROUP (ORDER BY n DESC) AS l FROM ticks "
+    text += "MATCH_RECOGNIZE (ORDER BY ts MEASURES x AS n PATTERN (A))"
+    assert cepheid.sql(text, tables={"ticks": TICKS}).to_pylist() == [{"l": "5,4,3,2,1"}]
+
+
+def test_what_does_not_depend_on_order_has_none() -> None:
+    with pytest.raises(cepheid.BindError, match="does not depend on the order"):
+        run("ORDER BY ts MEASURES SUM(x ORDER BY ts) AS s PATTERN (A)")
+
+
+def test_a_measure_names_earlier_ones() -> None:
+    clause = "PARTITION BY k ORDER BY ts MEASURES LAST(x) AS low, FIRST(x) - low AS fall, "
+    clause += "fall * 2 AS twice, x AS x_last PATTERN (A B+) DEFINE B AS x < PREV(x)"
+    assert [(row["fall"], row["twice"]) for row in run(clause)] == [(2, 4), (4, 8)]
+
+
+def test_a_column_hides_a_measure_of_its_name() -> None:
+    found = run("ORDER BY ts MEASURES 7 AS x, x + 1 AS y PATTERN (A+)")
+    assert found == [{"x": 7, "y": 2}]
+
+
+def test_later_measures_are_not_known_yet() -> None:
+    with pytest.raises(cepheid.BindError, match="no column `low`"):
+        run("ORDER BY ts MEASURES low + 1 AS m, LAST(x) AS low PATTERN (A)")
