@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -181,3 +182,14 @@ def test_counters_are_drawn_as_numbers() -> None:
     listed = cepheid.query("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 3 us", time="at").run(events)
     spec, _ = chart_of(ShownTimes("at", "us").of(listed), "at")
     assert [row["time"] for row in spec["data"]["values"][:2]] == [0, 1]
+
+
+def test_hostile_values_stay_values(tmp_path: Path) -> None:
+    hostile = "</script><script>alert(1)</script>"
+    drawing = Drawing(tmp_path / "chart.html")
+    drawing.add(pa.table({"k": [hostile, "b"], "count": [1.0, 2.0]}))
+    drawing.finish()
+    page = (tmp_path / "chart.html").read_text("utf-8")
+    data = page.partition('id="spec">')[2].partition("</script>")[0]
+    assert json.loads(data)["data"]["values"][0]["group"] == hostile
+    assert "<script>alert(1)" not in page

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
@@ -320,8 +321,23 @@ def _drawn(spec: Spec, ending: str) -> bytes:
         return bytes(convert.vegalite_to_png(spec, scale=2))
     if ending == ".svg":
         return str(convert.vegalite_to_svg(spec)).encode()
-    # The scripts are in the file, so that it asks no network.
-    return str(convert.vegalite_to_html(spec, bundle=True)).encode()
+    return _page(spec, str(convert.javascript_bundle())).encode()
+
+
+def _page(spec: Spec, scripts: str) -> str:
+    """Build a page with a chart; its scripts are inside, so that it asks no network.
+
+    Values come from data: without `<` none of them can end the block that it stands in.
+    """
+    data = msgspec.json.encode(spec).decode().replace("<", "\\u003c")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Chart</title>'
+        f"<script>{scripts}</script></head><body>"
+        f'<div id="chart"></div><script type="application/json" id="spec">{data}</script>'
+        '<script>vegaEmbed("#chart", JSON.parse(document.getElementById("spec").textContent), '
+        '{renderer: "svg", actions: {export: true, source: false, compiled: false, editor: false}}'
+        ").catch(console.error);</script></body></html>\n"
+    )
 
 
 def _write(path: Path, data: bytes) -> None:
