@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cepheid import kafka as kafka
     from cepheid import metrics as metrics
+    from cepheid import pictures as pictures
     from cepheid.api import CompiledQuery, query
     from cepheid.discovery.discover import discover
     from cepheid.errors import (
@@ -60,7 +61,7 @@ _HOME = {
     "workload": "cepheid.workloads",
 }
 
-_MODULES = ("kafka", "metrics")
+_MODULES = ("kafka", "metrics", "pictures")
 """Modules that are loaded when they are first used."""
 
 __all__ = [

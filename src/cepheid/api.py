@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from cepheid.jobs.why import WhyNot
+    from cepheid.pictures.shown import Shown
     from cepheid.store.event_store import EventStore
 
     ArrowEvents = (
@@ -110,11 +111,6 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             events read and kept, state, rows, seconds and bytes; with ``store``, what it reads.
         changes
             Add how rows follow a table that changes.
-
-        Examples
-        --------
-        >>> print(query("RETURN COUNT(*) PATTERN SEQ(Login, Transfer)").explain().splitlines()[0])
-        plan  count
         """
         options.check_explain(
             self.plan.streams, schema=schema, shown=format, engine=engine, store=store,
@@ -238,6 +234,17 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         asked = runtimes.Request(self, events, spark, strategy, device, changes=changes)
         return runtimes.run(asked)
 
+    def show(self, events: object, *, spark: object = None) -> Shown:
+        """Run the query and draw its rows: a notebook shows the picture that tells most.
+
+        Events and ``spark`` are those of :meth:`run`. The answer has the ``result``, and
+        ``timeline()``, ``chart()`` and ``funnel()`` draw it (``docs/notebooks.md``).
+        """
+        # Arrow takes longer to load than planning a query takes.
+        from cepheid.pictures.shown import shown
+
+        return shown(self.plan, self.run(events, spark=spark), events, self.source.time_unit)
+
     def why_not(self, events: object, *, spark: object = None) -> WhyNot:
         """Explain why the query finds no or few rows over events.
 
@@ -278,9 +285,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         Raises
         ------
         ValueError
-            If the query returns aggregates.
-        BindError, DataError, UnsupportedError
-            As for :meth:`run`.
+            If the query returns aggregates; else as for :meth:`run`.
 
         Examples
         --------
@@ -423,13 +428,9 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         return planned
 
     def with_evaluator(self, evaluator: str) -> CompiledQuery:
-        """Plan the query with another evaluator, to compare or to measure them.
+        """Plan the query with ``"linear"``, ``"indexed"``, ``"previous"`` or ``"pairwise"``.
 
-        Parameters
-        ----------
-        evaluator
-            ``"linear"``, ``"indexed"``, ``"previous"`` or ``"pairwise"``; all that can answer the
-            query return the same result, and the others raise a ValueError.
+        All that can answer it return the same result, and the others raise a ValueError.
         """
         options.one_of("evaluator", evaluator, tuple(Evaluator))
         plan = kind_of(self.plan).with_evaluator(self.plan, evaluator)

@@ -17,9 +17,11 @@ from tests.interfaces.program import run
 import cepheid
 from cepheid.errors import DataError
 from cepheid.interfaces import chart_file, console
-from cepheid.interfaces.chart_file import MATCHES_MAX, Drawing, chart_of
+from cepheid.interfaces.chart_file import Drawing
 from cepheid.interfaces.progress import Reading
-from cepheid.interfaces.shown_times import ShownTimes
+from cepheid.pictures import charts
+from cepheid.pictures.charts import MATCHES_MAX, chart_of
+from cepheid.pictures.shown_times import ShownTimes
 
 EVENTS = pa.table(
     {
@@ -105,7 +107,7 @@ def test_without_vl_convert_one_line_says_what_to_install(monkeypatch: pytest.Mo
 
 def test_a_drawing_keeps_what_it_can_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chart_file, "POINTS_MAX", 10)
-    monkeypatch.setattr(chart_file, "BARS_MAX", 100)
+    monkeypatch.setattr(charts, "BARS_MAX", 100)
     drawing = Drawing(tmp_path / "a.svg")
     tables = [pa.table({"count": [float(n)] * 8}) for n in range(3)]
     assert list(drawing.watch(tables)) == tables

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from tests.interfaces.program import run
 
-from cepheid.interfaces.shown_times import ShownTimes
+from cepheid.pictures.shown_times import ShownTimes
 
 VISITS = """when,event,patient
 1760000000,admit,p1

@@ -148,6 +148,10 @@ def run(
     chart: Annotated[
         Path | None, Option(help="Also draw the result: a file .png, .svg or .html.")
     ] = None,
+    timeline: Annotated[
+        Path | None,
+        Option(help="Also draw matches, situations and events over time: .png, .svg or .html."),
+    ] = None,
     changes: ChangesOption = None,
     id_: IdOption = None,
     engine: EngineOption = "local",
@@ -166,11 +170,12 @@ def run(
         message = "--master names a Spark cluster: add --engine spark"
         raise WrongUseError(message)
     kind = result_kind(format_, output)
-    if chart is not None:
+    if chart is not None or timeline is not None:
         from cepheid.interfaces.chart_file import check_chart
 
         check_chart(chart)
-    about = (time, type_, time_unit, time_format, chart, given_changes(changes, id_))
+        check_chart(timeline, "--timeline")
+    about = (time, type_, time_unit, time_format, chart, timeline, given_changes(changes, id_))
     asked = Asked(engine, master, kind, output, *about)
     if rules is not None:
         refuse_options("--rules takes the place of a query", query=text, changes=changes)

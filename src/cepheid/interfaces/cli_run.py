@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cepheid.api import CompiledQuery
     from cepheid.interfaces.chart_file import Drawing
-    from cepheid.interfaces.shown_times import ShownTimes
+    from cepheid.pictures.shown_times import ShownTimes
 
 
 class Asked(NamedTuple):
@@ -32,13 +32,14 @@ class Asked(NamedTuple):
     time_unit: str
     time_format: str | None
     chart: Path | None = None
+    timeline: Path | None = None
     changes: dict[str, Any] | None = None
 
     @property
     def shown(self) -> ShownTimes:
         """The way to show times that are whole numbers."""
         # Arrow takes longer to load than checking a query takes.
-        from cepheid.interfaces.shown_times import ShownTimes
+        from cepheid.pictures.shown_times import ShownTimes
 
         return ShownTimes(self.time, self.time_unit)
 
@@ -100,18 +101,18 @@ def _run_query(text: str, name: str, inputs: list[str], asked: Asked) -> None:
     if asked.changes is not None:
         _write(_over_changes(compiled, events, asked), asked)
     elif compiled.plan.lists_matches and on_spark:
-        drawing = _drawing(asked)
+        drawing = _drawing(asked, compiled, events)
         where = (asked.kind, asked.output)
         command.write_matches_with_spark(compiled, events, asked.master, *where, drawing)
         _finish(drawing)
     elif compiled.plan.lists_matches:
-        drawing = _drawing(asked)
+        drawing = _drawing(asked, compiled, events)
         command.write_matches(compiled, events, asked.kind, asked.output, drawing)
         _finish(drawing)
     elif on_spark:
-        _write(command.run_with_spark(compiled, streams, asked.master), asked)
+        _write(command.run_with_spark(compiled, streams, asked.master), asked, compiled, events)
     else:
-        _write(command.run_query(compiled, streams), asked)
+        _write(command.run_query(compiled, streams), asked, compiled, events)
 
 
 def _over_changes(compiled: CompiledQuery, changelog: str, asked: Asked) -> pa.Table:
@@ -130,26 +131,35 @@ def _tell_odd(compiled: CompiledQuery) -> None:
             complain(f"notice: {visible(told)} ({odd.code})")
 
 
-def _write(result: pa.Table, asked: Asked) -> None:
+def _write(
+    result: pa.Table, asked: Asked, compiled: CompiledQuery | None = None, events: str = ""
+) -> None:
     """Write a result, draw its chart, and say how to learn why it is empty."""
     from cepheid.interfaces.run_command import offer_why, write_result
 
     write_result(result, asked.kind, asked.output, asked.shown)
     offer_why(len(result))
-    _draw(result, asked)
+    _draw(result, asked, compiled, events)
 
 
-def _draw(result: pa.Table, asked: Asked) -> None:
-    if asked.chart is not None:
-        drawing = _drawing(asked)
+def _draw(
+    result: pa.Table, asked: Asked, compiled: CompiledQuery | None = None, events: str = ""
+) -> None:
+    if asked.chart is not None or asked.timeline is not None:
+        drawing = _drawing(asked, compiled, events)
         drawing.add(result)
         _finish(drawing)
 
 
-def _drawing(asked: Asked) -> Drawing:
-    from cepheid.interfaces.chart_file import Drawing
+def _drawing(asked: Asked, compiled: CompiledQuery | None = None, events: str = "") -> Drawing:
+    from cepheid.interfaces.chart_file import Drawing, Wanted
+    from cepheid.pictures.results import columns_of, lanes_of
 
-    return Drawing(asked.chart, asked.shown)
+    if compiled is None:
+        return Drawing(Wanted(asked.chart, asked.timeline), asked.shown)
+    read = (lambda lanes: columns_of(events, lanes)) if events else None
+    wanted = Wanted(asked.chart, asked.timeline, lanes_of(compiled.plan), read)
+    return Drawing(wanted, asked.shown)
 
 
 def _finish(drawing: Drawing) -> None:

@@ -191,7 +191,7 @@ def query(
     """
     from cepheid.api import query as compile_query
     from cepheid.interfaces.run_command import write_result
-    from cepheid.interfaces.shown_times import ShownTimes
+    from cepheid.pictures.shown_times import ShownTimes
 
     kind = result_kind(format_, output)
     if explain:

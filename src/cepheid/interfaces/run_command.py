@@ -29,7 +29,7 @@ from cepheid.interfaces.console import (
     working,
 )
 from cepheid.interfaces.progress import Reading
-from cepheid.interfaces.shown_times import MICROSECONDS, ShownTimes
+from cepheid.pictures.shown_times import MICROSECONDS, ShownTimes
 from cepheid.runtimes.files import list_files, run_files
 from cepheid.runtimes.notices import look_at
 from cepheid.workloads import Workload
