@@ -53,6 +53,9 @@ QUERIES = {
     "funnel, windows": "RETURN FUNNEL(k) PATTERN SEQ(A, B) WITHIN 8 s SLIDE 4 s",
     "situations": "FROM s PARTITION BY k DEFINE HIGH AS x > 4, LOW AS x <= 4 "
     "PATTERN HIGH meets LOW WITHIN 9 s RETURN COUNT(HIGH) AS n",
+    "situations, relative": "FROM s PARTITION BY k DEFINE UP AS x > PREV(x), "
+    "FEW AS COUNT(*) < 3 AT LEAST 1 s PATTERN UP overlaps;during;starts;equals FEW WITHIN 9 s "
+    "RETURN COUNT(UP) AS n",
     "SELECT, rows": "SELECT k, x + 1 AS y FROM s WHERE x > 3",
     "SELECT, windows of time": "SELECT k, SUM(x) AS n FROM s GROUP BY k WINDOW 6 s SLIDE 2 s",
     "SELECT, windows of events": "SELECT k, SUM(x) AS n FROM s GROUP BY k WINDOW 4 EVENTS",

@@ -14,8 +14,8 @@ from tests.engine.comparison import table_of
 from cepheid.api import query
 from cepheid.errors import BindError, DataError
 from cepheid.kernels.ring import MERSENNE
+from cepheid.kinds.trend.program.conjunction import Whole, combine
 from cepheid.kinds.trend.program.job import EXACT_MODULI, Job
-from cepheid.kinds.trend.program.wide import count_pairs
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
 from cepheid.plans.plan import TrendPlan
 from cepheid.testing.harness import stream
@@ -101,9 +101,9 @@ def test_residues_of_pairs_are_those_of_big_integers(modulus: int) -> None:
     both = [0, 1, 2, *(rng.randrange(2**200) for _ in range(50))]
     first = [c + rng.randrange(2**200) for c in both]
     second = [c + rng.randrange(2**200) for c in both]
-    columns = (np.array([n % modulus for n in side], np.uint64) for side in (first, second, both))
+    columns = [[Whole(side, modulus)] for side in (first, second, both)]
     expected = [p * q - c - c * (c - 1) // 2 for p, q, c in zip(first, second, both, strict=True)]
-    assert count_pairs(*columns, modulus=modulus).tolist() == [n % modulus for n in expected]
+    assert combine(columns)[0].values == [n % modulus for n in expected]
 
 
 def test_what_no_match_begins_with_leaves_without_a_row_at_any_size() -> None:

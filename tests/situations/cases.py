@@ -25,6 +25,16 @@ AGGREGATES = (
 )
 
 
+RELATIVE = (
+    *("n > PREV(n)", "{own} AND n >= PREV(n)", "PREV({own})", "x <> PREV({name}.x)"),
+    *("{own} UNTIL NOT {own}", "a UNTIL b", "{own} UNTIL n < PREV(n)", "n > PREV(n) UNTIL d"),
+    *("COUNT(*) <= 2", "SUM(n) < 5", "AVG({name}.x) > 0", "{own} AND COUNT({name}) < 3"),
+    *("{own} AND MAX(n) - MIN(n) <= 1", "n > 0 UNTIL COUNT(*) > 2", "b UNTIL SUM(x) > 3"),
+    *("AVG(n) > PREV(n) UNTIL COUNT(x) = 2", "MIN(x) < 1 OR {own}"),
+)
+"""Conditions that look at more than one event (§9.10)."""
+
+
 class Case(NamedTuple):
     """A query and a stream."""
 
@@ -41,8 +51,11 @@ def relations() -> st.SearchStrategy[str]:
 
 
 @st.composite
-def queries(draw: st.DrawFn) -> str:
-    """Return a query over the attributes a, b, c, d (true or not), x, n and the partition k."""
+def queries(draw: st.DrawFn, *, relative: bool = False) -> str:
+    """Return a query over the attributes a, b, c, d (true or not), x, n and the partition k.
+
+    With ``relative``, conditions may look at more than one event.
+    """
     count = draw(choice([2, 2, 3, 4]))
     names = ["A", "B", "C", "D"][:count]
     definitions = []
@@ -51,7 +64,10 @@ def queries(draw: st.DrawFn) -> str:
         low = draw(st.integers(1, 3))
         if bound == "both":
             bound = f" BETWEEN {low} s AND {low + draw(st.integers(0, 2))} s"
-        definitions.append(f"{name} AS {name.lower()}{bound.format(low)}")
+        condition = name.lower()
+        if relative and draw(choice([False, True, True])):
+            condition = draw(choice(RELATIVE)).format(name=name, own=name.lower())
+        definitions.append(f"{name} AS {condition}{bound.format(low)}")
     pairs = [(a, b) for a in names for b in names if a != b]
     wanted = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=count))
     constraints = [f"{a} {draw(relations())} {b}" for a, b in wanted]
@@ -99,6 +115,6 @@ def streams(
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn, *, relative: bool = False) -> Case:
     """Return a query and a stream."""
-    return Case(draw(queries()), draw(streams()))
+    return Case(draw(queries(relative=relative)), draw(streams()))

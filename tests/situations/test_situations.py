@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from tests.situations.cases import GROUPS, SECOND_US, Case, cases, streams
+from tests.situations.cases import GROUPS, RELATIVE, SECOND_US, Case, cases, streams
 
 import cepheid
 from cepheid.kinds.situation import tuning as situation_tuning
@@ -37,15 +37,26 @@ def check(text: str, events: list[dict[str, object]], sizes: tuple[int, ...] = (
     return len(expected)
 
 
-@given(cases())
+@given(cases(relative=True))
 def test_random_queries_give_the_rows_of_the_oracle(case: Case) -> None:
     check(case.query, case.events)
 
 
-@given(cases())
+@given(cases(relative=True))
 def test_situations_without_partners_are_left_out(case: Case) -> None:
     with patch.object(situation_tuning, "PARTIAL_MATCHES_MIN", 0.0):
         check(case.query, case.events)
+
+
+@pytest.mark.parametrize("condition", RELATIVE)
+@given(streams(most=10))
+def test_conditions_that_look_at_more_than_one_event(
+    condition: str, events: list[dict[str, object]]
+) -> None:
+    text = condition.format(name="A", own="a")
+    listed = f"DEFINE A AS {text}, B AS b SITUATIONS A RETURN COUNT(A), SUM(A.x)"
+    check(f"PARTITION BY k {listed}", events)
+    check(f"WHERE n <> 2 {listed}", events)
 
 
 @given(streams(most=10))

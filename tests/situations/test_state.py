@@ -36,7 +36,7 @@ def plan_of(text: str) -> Plan:
     return cepheid.query(text).with_schema(SCHEMA).plan
 
 
-@given(cases(), st.integers(1, 4))
+@given(cases(relative=True), st.integers(1, 4))
 def test_a_restart_after_every_step_changes_nothing(case: Case, size: int) -> None:
     table, plan = table_of(case.events), plan_of(case.query)
     job = SituationJob(SituationPlan.of(plan))
@@ -50,7 +50,7 @@ def test_a_restart_after_every_step_changes_nothing(case: Case, size: int) -> No
     assert pa.concat_tables(found).to_pylist() == run_table(plan, table).to_pylist()
 
 
-@given(cases(), st.integers(0, 3), st.integers(1, 4))
+@given(cases(relative=True), st.integers(0, 3), st.integers(1, 4))
 def test_a_live_stream_gives_the_rows_of_a_batch(case: Case, delay: int, size: int) -> None:
     table, plan = table_of(case.events), plan_of(case.query)
     results = run_table(plan, table)

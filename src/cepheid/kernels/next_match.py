@@ -85,8 +85,8 @@ def _collect(
 def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R, RM, ended):
     """Run the rows [first, last) of a segment; see the module's docstring.
 
-    ``D.block`` are variables as which a row ends the waiting of matches without being bound itself:
-    it belongs to another sub-partition, and the match to none yet (§4.3).
+    ``D.block`` are aliases of variables as which a row ends the waiting of matches without being
+    bound itself: it belongs to another sub-partition, and the match to none yet (§4.3).
     """
     variable, edge_ptr, guard_ptr, sources = G.variable, G.edge_ptr, G.guard_ptr, G.source
     edge_pair, pair_ptr, predicates, outside = G.edge_pair, G.pair_ptr, G.predicate, G.outside
@@ -94,7 +94,7 @@ def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R,
     order, bits, ts, V, M = D.order, D.bits, D.ts, S.V, S.M
     weights, weight_of, values, value_of = D.weights, D.weight_of, D.values, D.value_of
     salt, end_bound, tail, begins = D.salt, S.end_bound, D.window[segment], S.begins
-    pair_of, waiting_set, allowed, unsettled = G.pair_of, G.waiting_set, G.allowed, G.unsettled
+    pair_of, waiting_set, allowed = G.pair_of, G.waiting_set, G.allowed
     index_source, index_predicate, ranks = G.index_source, G.index_predicate, D.ranks
     sets, levels, at, block = S.sets, S.levels, S.at, D.block
     i, rounds = first, 0
@@ -106,7 +106,7 @@ def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R,
         count = 0
         for row in range(i, j):
             for s in range(variable.shape[0]):
-                fitting = (bits[row] | block[row] if unsettled[s] else bits[row]) & allowed[s]
+                fitting = (bits[row] | block[row]) & allowed[s]
                 for later in range(pair_of.shape[0]):
                     if fitting >> later & 1:
                         count = _collect(

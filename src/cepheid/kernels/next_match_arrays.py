@@ -72,8 +72,7 @@ def _related(G: Any, D: Any, pair: int, pairs: _Pairs) -> np.ndarray:
 def _takers(G: Any, D: Any, state: int, pairs: _Pairs) -> _Taken:
     """Find for every row the first time whose rows take it from a state, and the first such row."""
     rows, variables = len(D.order), G.pair_of.shape[0]
-    bits = D.bits | D.block if G.unsettled[state] else D.bits
-    fitting = bits & G.allowed[state]
+    fitting = (D.bits | D.block) & G.allowed[state]
     found = _Taken(*(np.full(rows, NEVER) for _ in range(4)))
     for later in range(variables):
         if not G.allowed[state] >> later & 1:

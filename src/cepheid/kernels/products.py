@@ -25,11 +25,3 @@ def chain(matrices):
                 after[q, 0, c] = x
         total[:, :, :] = after
     return total
-
-
-@kernel()
-def count_pairs(p, q, both, one, minus_half, modulus, pairs):
-    """Compute PQ - c(c+1)/2 for columns of numbers; ``engine.wide`` explains the formula."""
-    for i in range(len(p)):
-        square = mul(both[i], add(both[i], one, modulus), modulus)
-        pairs[i] = add(mul(p[i], q[i], modulus), mul(minus_half, square, modulus), modulus)

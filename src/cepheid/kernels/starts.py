@@ -113,10 +113,7 @@ def _scan_taken(G, D, L, taken, count, edge, row, best, low, high):
 def _extends(G, D, L, state, prev, first, last):
     """Check whether one of some rows extends a partial match, as any variable (§3.2)."""
     for row in range(first, last):
-        fitting = D.bits[row]
-        if G.unsettled[state]:
-            fitting = fitting | D.block[row]
-        fitting = fitting & G.allowed[state]
+        fitting = (D.bits[row] | D.block[row]) & G.allowed[state]
         for variable in range(G.pair_of.shape[0]):
             if fitting >> variable & 1:
                 if related(G, D, L, G.pair_of[G.variable[state], variable], prev, row) == 1:

@@ -337,13 +337,11 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
     first = arguments[0] if len(arguments) == 1 else None
     each = isinstance(first, tree.Attribute) and first.anchor is tree.Anchor.EACH
     if function in ANCHORS:
+        if function == "PREV" and isinstance(first, tree.Word):
+            # Situations know the previous event; other queries reject it.
+            return tree.Call(span=span, function=function, arguments=arguments)
         if not each or not isinstance(first, tree.Attribute):
-            reject(
-                "E111",
-                f"`{function}` takes one variable and is followed by an attribute",
-                span,
-                f"write `{function}(S).price`",
-            )
+            _reject_anchor(function, span)
         return tree.Attribute(
             span=span,
             variable=first.variable,
@@ -375,6 +373,11 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
     return tree.Call(span=span, function=ALIASES.get(function, function), arguments=arguments)
 
 
+def _reject_anchor(function: str, span: Span) -> NoReturn:
+    message = f"`{function}` takes one variable and is followed by an attribute"
+    reject("E111", message, span, f"write `{function}(S).price`")
+
+
 def _aggregate_of(c: Children[Child], arguments: tuple[Any, ...]) -> tree.Call:
     """Return an aggregate of values, which SELECT knows and other queries reject."""
     return tree.Call(span=span_of(c), function=str(c[0]).upper(), arguments=arguments)
@@ -389,9 +392,11 @@ def reject_distinct(query: tree.Node) -> None:
             reject("E111", message, node.span, help_)
 
 
-def reject_aggregates_of_values(query: tree.Query) -> None:
+def reject_aggregates_of_values(query: tree.Node) -> None:
     """Leave the parser if an aggregate is of anything but a variable or its attribute."""
     for node in tree.walk(query):
+        if isinstance(node, tree.Call) and node.function == "PREV":
+            _reject_anchor(node.function, node.span)
         if not isinstance(node, tree.Call) or node.function not in AGGREGATES:
             continue
         function = node.function

@@ -214,10 +214,13 @@ def _format_stream(stream: tree.Stream) -> str:
 
 def format_definition(definition: tree.Definition) -> str:
     """Return the text of a situation's definition."""
-    condition = format_expression(definition.condition)
-    if any(isinstance(node, tree.Between) for node in tree.walk(definition.condition)):
+    conditions = []
+    until = () if definition.until is None else (definition.until,)
+    for condition in (definition.condition, *until):
+        between = any(isinstance(node, tree.Between) for node in tree.walk(condition))
         # Without parentheses, BETWEEN with lengths of time would bound the situation.
-        condition = f"({condition})"
+        text = format_expression(condition)
+        conditions.append(f"({text})" if between else text)
     least, most = (
         format_duration(bound.microseconds) if bound else None
         for bound in (definition.at_least, definition.at_most)
@@ -225,7 +228,7 @@ def format_definition(definition: tree.Definition) -> str:
     length = f" BETWEEN {least} AND {most}"
     if least is None or most is None:
         length = f" AT LEAST {least}" if least else f" AT MOST {most}" if most else ""
-    return f"{format_name(definition.name.text)} AS {condition}{length}"
+    return f"{format_name(definition.name.text)} AS {' UNTIL '.join(conditions)}{length}"
 
 
 def format_constraint(constraint: tree.TemporalConstraint) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence as Children
 from typing import Any, NamedTuple
 
+import msgspec
+
 from cepheid.errors import Diagnostic, Note, Span, suggest_names
 from cepheid.language import tree
 from cepheid.language.expression_builder import (
@@ -64,22 +66,21 @@ class SituationBuilder:
     def define_clause(self, c: Children[Child]) -> Clause:
         return Clause("DEFINE", "definitions", span_of(c), nodes_of(c))
 
-    def definition(self, c: Children[Child]) -> tree.Definition:
+    def meaning(self, c: Children[Child]) -> tree.Definition:
         return tree.Definition(span=span_of(c), name=name_of(c[0]), condition=c[2])
 
-    def definition_at_least(self, c: Children[Child]) -> tree.Definition:
+    def meaning_until(self, c: Children[Child]) -> tree.Definition:
         name = name_of(c[0])
-        return tree.Definition(span=span_of(c), name=name, condition=c[2], at_least=c[4])
+        return tree.Definition(span=span_of(c), name=name, condition=c[2], until=c[4])
+
+    def definition_at_least(self, c: Children[Child]) -> tree.Definition:
+        return _lasting(c, at_least=c[2])
 
     def definition_at_most(self, c: Children[Child]) -> tree.Definition:
-        name = name_of(c[0])
-        return tree.Definition(span=span_of(c), name=name, condition=c[2], at_most=c[4])
+        return _lasting(c, at_most=c[2])
 
     def definition_between(self, c: Children[Child]) -> tree.Definition:
-        name = name_of(c[0])
-        return tree.Definition(
-            span=span_of(c), name=name, condition=c[2], at_least=c[4], at_most=c[6]
-        )
+        return _lasting(c, at_least=c[2], at_most=c[4])
 
     def relating_clause(self, c: Children[Child]) -> Clause:
         return Clause("PATTERN", "constraints", span_of(c), nodes_of(c))
@@ -113,12 +114,20 @@ class SituationBuilder:
             help_ = f"add one: `PATTERN {name} before B`, or ask for `SITUATIONS {name}`"
             reject("E105", "the query has no `PATTERN`", span, help_)
         query = tree.SituationQuery(span=span, **fields)
-        reject_aggregates_of_values(query)
+        for part in (query.where, query.returns):
+            if part is not None:
+                reject_aggregates_of_values(part)
         reject_distinct(query)
         return query
 
     def ended_situation_query(self, c: Children[Any]) -> tree.SituationQuery:
         return self.situation_query(c[:-1])
+
+
+def _lasting(c: Children[Child], **bounds: tree.Duration) -> tree.Definition:
+    """Return a definition with its bounds."""
+    meaning: tree.Definition = c[0]
+    return msgspec.structs.replace(meaning, span=span_of(c), **bounds)
 
 
 def _relation_of(token: Token) -> tree.Relation:

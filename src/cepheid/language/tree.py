@@ -265,10 +265,11 @@ class Relation(StrEnum):
 
 
 class Definition(Node, frozen=True, eq=False):
-    """``A AS speed > 70 AT LEAST 5 s``: how situations are derived, and how long they last."""
+    """``A AS speed > 70 UNTIL speed < 50 AT LEAST 5 s``: what situations are, and how they last."""
 
     name: Name
     condition: Expression
+    until: Expression | None = None
     at_least: Duration | None = None
     at_most: Duration | None = None
 

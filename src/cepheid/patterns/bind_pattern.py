@@ -15,6 +15,10 @@ VARIABLES_MAX = 63
 """Variables of a pattern, including negated ones: sets of them are bits of a 64-bit word."""
 
 
+JOINED_MAX = 4
+"""Patterns that AND joins: the ways to choose their matches grow quickly."""
+
+
 class Variable(msgspec.Struct, frozen=True):
     """A variable of the pattern: its type, whether matches bind it, and where it first appears."""
 
@@ -26,19 +30,23 @@ class Variable(msgspec.Struct, frozen=True):
 
 def bind_pattern(pattern: tree.Pattern, findings: Findings) -> dict[str, Variable]:
     """Collect the variables of a pattern in the order of the text."""
-    alternatives = pattern.patterns if isinstance(pattern, tree.Conjunction) else (pattern,)
-    if len(alternatives) > 2:
-        findings.add(
-            "E303",
-            "`AND` joins two patterns, not more",
-            pattern.span,
-            "join patterns that may occur in one match with SEQ or OR",
-        )
-    for part in alternatives:
+    joined = joined_patterns(pattern)
+    if len(joined) > JOINED_MAX:
+        message = f"`AND` joins at most {JOINED_MAX} patterns"
+        help_ = "join patterns that may occur in one match with SEQ or OR"
+        findings.add("E303", message, pattern.span, help_)
+    for part in joined:
         _check_negation_place(part, findings)
         for node in tree.walk(part):
             _check_node(node, findings)
     return _collect_variables(pattern, findings)
+
+
+def joined_patterns(pattern: tree.Pattern) -> tuple[tree.Pattern, ...]:
+    """List the patterns that AND joins; inside another AND it joins the same ones (§2.10)."""
+    if not isinstance(pattern, tree.Conjunction):
+        return (pattern,)
+    return tuple(one for part in pattern.patterns for one in joined_patterns(part))
 
 
 def _check_negation_place(pattern: tree.Pattern, findings: Findings) -> None:

@@ -70,6 +70,26 @@ class SituationDefinition(msgspec.Struct, frozen=True):
     at_most: int | None = None
 
 
+class Relative(msgspec.Struct, frozen=True):
+    """What a condition asks beyond its event: PREV, or an aggregate of the situation so far."""
+
+    function: str
+    attribute: str | None = None
+
+    @property
+    def column(self) -> str:
+        """Name the column that stands for it in the condition."""
+        return f"{self.function}({self.attribute or '*'})"
+
+
+class RelativeDefinition(msgspec.Struct, frozen=True):
+    """A definition by its number that looks at more than one event (§9.10)."""
+
+    number: int
+    uses: tuple[Relative, ...]
+    until: tree.Expression | None = None
+
+
 class SituationConstraint(msgspec.Struct, frozen=True):
     """The relations that may hold between the situations of two definitions, left before right."""
 
@@ -115,3 +135,4 @@ class Situations(msgspec.Struct, frozen=True):
     columns: tuple[SituationColumn, ...]
     triggers: tuple[Triggers, ...]
     orders: tuple[tuple[int, ...], ...]
+    relative: tuple[RelativeDefinition, ...] = ()

@@ -15,8 +15,8 @@ from itertools import product
 from cepheid.language import tree
 from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression
 from cepheid.testing.oracle_funnel import evaluate_funnel, funnel_columns
-from cepheid.testing.oracle_matches import Event, Match, Matcher, key_of, whole
-from cepheid.testing.oracle_patterns import has_single_events, matches_begun
+from cepheid.testing.oracle_matches import Event, Match, Matcher, check_effort, key_of, whole
+from cepheid.testing.oracle_patterns import has_single_events, joined, matches_begun
 from cepheid.testing.oracle_situations import evaluate_situations, situation_columns
 from cepheid.testing.oracle_skip import choose_matches
 from cepheid.testing.oracle_spread import is_spread, name_of_spread, spread_of
@@ -120,26 +120,29 @@ class Oracle(Matcher):
                     yield group, start, end, found
 
     def end(self, m: Match) -> int:
-        """Find the end of a match; a pair of matches ends with the later one (§2.10)."""
+        """Find the end of a match; a set of matches ends with the latest one (§2.10)."""
         return max(self.times[i] for _, i in m)
 
     def found(self, parts: list[list[int]]) -> list[Match]:
-        """Find the matches, or pairs of matches, in a window."""
+        """Find the matches, or sets of matches, in a window."""
         pattern = self.query.pattern
         if self.query.skip is not None:
             held = [set(part) for part in parts]
             return sorted(m for m in self.chosen if any({i for _, i in m} <= p for p in held))
         if not isinstance(pattern, tree.Conjunction):
             return sorted(m for p in parts for m in self.matches(pattern, p))
-        pairs: list[Match] = []
+        sets: list[Match] = []
         for p in parts:
-            a, b = (self.matches(side, p) for side in pattern.patterns)
-            # A pair is shown as one tuple: only its number counts (§2.10).
-            pairs += [
-                x + y
-                for x, y in {tuple(sorted(pair)) for pair in product(a, b) if pair[0] != pair[1]}
+            sides = [self.matches(side, p) for side in joined(pattern)]
+            check_effort(math.prod(map(len, sides)))
+            chosen = {frozenset(choice) for choice in product(*sides)}
+            # A set is shown as one tuple of all its bindings (§2.10).
+            sets += [
+                tuple(binding for m in sorted(some) for binding in m)
+                for some in chosen
+                if len(some) == len(sides)
             ]
-        return sorted(pairs)
+        return sorted(sets)
 
     @cached_property
     def chosen(self) -> list[Match]:
@@ -319,7 +322,7 @@ def bindings_max(pattern: tree.Pattern, variable: str) -> float:
     match pattern:
         case tree.EventPattern(variable=name):
             return int(name.text == variable)
-        case tree.Sequence(parts=parts):
+        case tree.Sequence(parts=parts) | tree.Conjunction(patterns=parts):
             return sum(bindings_max(part, variable) for part in parts)
         case tree.Disjunction(alternatives=alternatives):
             return max(bindings_max(part, variable) for part in alternatives)

@@ -22,6 +22,7 @@ from cepheid.testing.oracle_patterns import (
     kind_of,
     loops_of,
     neighbours_of,
+    speaks_of,
     variables_in,
     variables_of,
 )
@@ -245,6 +246,8 @@ class Matcher:
         if negation.within is not None:
             # A deadline is a fact of the stream, whatever the window holds (§2.12).
             window = self.partition_of(m[0][1])
+        elif self.semantics is tree.Semantics.CONTIGUOUS and self.partial:
+            window = [i for i in window if self.same_partition(i, m)]
         return any(
             (first is None or self.before(first, n[0][1]))
             and (last is None or self.before(n[-1][1], last))
@@ -288,7 +291,10 @@ class Matcher:
     def selected(self, pattern: tree.Pattern, m: Match, window: Sequence[int]) -> bool:
         """Check that a match is long enough, is selected (§3) and passes global predicates."""
         least = self.query.min_length.value if self.query.min_length else 1
-        if len(m) < whole(least) or not all(self.spans(c, m) for c in self.conditions["global"]):
+        asked = self.conditions["global"]
+        if isinstance(self.query.pattern, tree.Conjunction):
+            asked = [c for c in asked if speaks_of(c, pattern)]
+        if len(m) < whole(least) or not all(self.spans(c, m) for c in asked):
             return False
         if self.rules or self.loops:
             return self.linked(pattern, m, window)
@@ -296,7 +302,10 @@ class Matcher:
             return not any(self.skipped(pattern, m[:k], m[k][1], window) for k in range(1, len(m)))
         if self.semantics is tree.Semantics.CONTIGUOUS:
             between = [i for i in window if self.before(m[0][1], i) and self.before(i, m[-1][1])]
-            return all(i in {j for _, j in m} or not self.same_partition(i, m) for i in between)
+            mine = {j for _, j in m}
+            return all(self.same_partition(i, m) for i in mine) and not any(
+                self.same_partition(i, m) for i in between if i not in mine
+            )
         return True
 
     def skipped(self, pattern: tree.Pattern, m: Match, until: int, window: Sequence[int]) -> bool:
@@ -381,11 +390,12 @@ class Matcher:
         return all(len(equal) <= 1 for equal in values)
 
     def same_partition(self, i: int, m: Match) -> bool:
-        """Check whether an event outside a match belongs to its partition (§4.3)."""
+        """Check whether an event belongs to the partition of a match (§4.3)."""
         for attribute, names in self.partial.items():
             wanted = {key_of(self.events[j].get(attribute)) for v, j in m if v in names}
             typed = {self.types[v] for v in names}
-            concerned = not self.typed or self.events[i].get(self.type) in typed
+            own = self.events[i].get(self.type)
+            concerned = not self.typed or tree.ANY_TYPE in typed or own in typed
             mine = self.events[i].get(attribute)
             if concerned and (mine is None or (wanted and key_of(mine) not in wanted)):
                 return False

@@ -42,6 +42,13 @@ def variables_of(condition: tree.Expression) -> list[str]:
     return list(dict.fromkeys(attribute.variable.text for attribute in attributes_of(condition)))
 
 
+def speaks_of(condition: tree.Expression, pattern: tree.Pattern) -> bool:
+    """Check whether a condition has a variable that a pattern binds; beside AND it need not."""
+    nodes = [n for n in tree.walk(condition) if isinstance(n, tree.Attribute | tree.Aggregate)]
+    mine = {node.variable.text for node in nodes if node.variable is not None}
+    return bool(mine & _bound_in(pattern))
+
+
 def kind_of(condition: tree.Expression) -> str:
     """Classify a condition as local, edge or global (§4.1, §4.4, §4.5)."""
     aggregated = any(isinstance(node, tree.Aggregate) for node in tree.walk(condition))
@@ -121,11 +128,18 @@ def nullable(pattern: tree.Pattern) -> bool:
     return True  # A NOT part takes no event.
 
 
+def joined(pattern: tree.Pattern) -> tuple[tree.Pattern, ...]:
+    """List the patterns that AND joins, also inside another AND (§2.10)."""
+    if isinstance(pattern, tree.Conjunction):
+        return tuple(one for part in pattern.patterns for one in joined(part))
+    return (pattern,)
+
+
 def neighbours_of(pattern: tree.Pattern, *, negated: bool = True) -> set[tuple[str, str]]:
     """Find the pairs of variables that can be neighbours, also in negated patterns (§4.4)."""
     nodes = list(tree.walk(pattern))
     names = {node.variable.text for node in nodes if isinstance(node, tree.EventPattern)}
-    tops = pattern.patterns if isinstance(pattern, tree.Conjunction) else (pattern,)
+    tops = joined(pattern)
     tops += tuple(node.pattern for node in nodes if negated and isinstance(node, tree.Negation))
     waiting: list[tuple[str, Rest]] = [("", (top,)) for top in tops]
     seen, pairs = set(waiting), set()

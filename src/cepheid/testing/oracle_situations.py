@@ -6,7 +6,7 @@ end of the open ones, by trying these ends one by one. It shares no code with th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise, product
@@ -17,6 +17,8 @@ from cepheid.testing.oracle_matches import Event, key_of
 
 Row = dict[str, object]
 Time = int | Fraction
+Around = Callable[[str, list[str]], Value]
+"""Looks up PREV, or an aggregate, of the names in its parentheses."""
 FAR = 10**24
 """Longer than every window and every bound of a duration."""
 
@@ -88,7 +90,22 @@ class _Situations:
 
     # Events ---------------------------------------------------------------------------------
 
-    def is_true(self, condition: tree.Expression, i: int) -> bool:
+    def around(self, name: str, before: int | None, run: list[int]) -> Around:
+        """Look up what a definition asks beyond its event: PREV, and aggregates so far (§9.10)."""
+
+        def look(function: str, words: list[str]) -> Value:
+            attribute = ".".join(words[1:] if words[:1] == [name] else words) or None
+            if function == "PREV":
+                assert attribute is not None, "PREV is of an attribute"
+                return None if before is None else self.value(before, attribute)
+            return self.fold(function, Situation(tuple(run), 0, None), attribute)
+
+        return look
+
+    def is_true(self, condition: tree.Expression, i: int, around: Around | None = None) -> bool:
+        if around is not None:
+            condition = _settled(condition, around)
+
         def lookup(leaf: Leaf) -> Value:
             if isinstance(leaf, tree.Word):
                 name = leaf.text
@@ -123,12 +140,17 @@ class _Situations:
             yield firsts[i]
 
     def derive(self, name: str, partition: Sequence[int]) -> list[Situation]:
-        """Find the longest runs of events that satisfy a condition (§9.2)."""
-        condition = self.definitions[name].condition
+        """Find the longest runs of events that satisfy a condition (§9.2, §9.10)."""
+        definition = self.definitions[name]
         found: list[Situation] = []
         run: list[int] = []
-        for i in partition:
-            if self.is_true(condition, i):
+        for place, i in enumerate(partition):
+            before = partition[place - 1] if place else None
+            seen = self.around(name, before, [*run, i])
+            holds = bool(run and definition.until) or self.is_true(definition.condition, i, seen)
+            if definition.until and self.is_true(definition.until, i, seen):
+                holds = False
+            if holds:
                 run.append(i)
             elif run:
                 found.append(Situation(tuple(run), self.at(run[0]), self.at(i)))
@@ -266,3 +288,29 @@ class _Situations:
                 if s.te is not None and self.lasts(name, s.te - s.ts):
                     row = head | {"situation": name, "ts": s.ts, "te": s.te} | self.items({name: s})
                     yield (s.te, number, place, s.ts), row
+
+
+def _settled(condition: tree.Expression, around: Around) -> tree.Expression:
+    """Put values in the place of PREV and aggregates."""
+
+    def settle(node: tree.Node) -> tree.Node:
+        match node:
+            case tree.Call(function=name, arguments=(tree.Word(text=text),)) if name in (
+                "PREV",
+                "SUM",
+                "AVG",
+                "MIN",
+                "MAX",
+            ):
+                value = around(name, [text])
+            case tree.Aggregate(function=function, variable=variable, attribute=attribute):
+                names = [name.text for name in (variable, attribute) if name is not None]
+                value = around(function.value, names)
+            case tree.Attribute(anchor=tree.Anchor.PREV, variable=variable, attribute=attribute):
+                value = around("PREV", [variable.text, attribute.text])
+            case _:
+                return node
+        assert value is None or isinstance(value, bool | int | float | str), "a plain value"
+        return tree.Literal(span=node.span, value=value)
+
+    return tree.transform(condition, settle)

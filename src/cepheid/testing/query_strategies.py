@@ -392,14 +392,19 @@ def draw_where(draw: st.DrawFn, names: Names, *, lists: bool, partial: bool) -> 
 @st.composite
 def conjunctions(draw: st.DrawFn, schema: Mapping[str, str]) -> str:
     """Draw the text of a query with AND (§2.10)."""
-    small = patterns(types=("A", "B"), deadlines=True, leaves_max=3)
-    pattern = f"{draw(small)} AND {draw(small)}"
+    several = draw(choice([2, 2, 3]))
+    small = patterns(types=("A", "B"), deadlines=True, leaves_max=3 if several == 2 else 2)
+    pattern = " AND ".join(draw(small) for _ in range(several))
     names = names_of(pattern, schema)
-    where = draw_where(draw, names, lists=False, partial=False)
+    linked = draw(st.booleans())
+    odd = linked or "NOT NEXT" in pattern
+    where = draw_where(draw, names, lists=True, partial=not odd)
     group = f"GROUP-BY {names.keys[0]}" if draw(st.booleans()) and names.keys else ""
     window = draw(choice(["", *TIME_WINDOWS, *TRAILING_WINDOWS]))
-    semantics = "SEMANTICS " + draw(st.one_of(RULES, link_rules(pattern)))
-    clauses = ["RETURN COUNT(*)", f"PATTERN {pattern}", semantics, where, group, window]
+    semantics = "SEMANTICS " + draw(link_rules(pattern) if linked else RULES)
+    items = dict.fromkeys(draw_aggregate(draw, names) for _ in range(draw(choice([1, 2]))))
+    returned = f"RETURN {', '.join(items)}"
+    clauses = [returned, f"PATTERN {pattern}", semantics, where, group, window]
     return "\n".join(clause for clause in clauses if clause)
 
 

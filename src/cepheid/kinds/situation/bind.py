@@ -9,6 +9,7 @@ from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.ticks import in_ticks, tick_of
+from cepheid.kinds.situation.bind_relative import kind_of_use, relative_to
 from cepheid.kinds.situation.detection import find_triggers
 from cepheid.kinds.situation.feasible import FINISHED_BY, FINISHES, Patience, is_possible
 from cepheid.kinds.situation.join_order import INITIAL_SIZE, initial_selectivity, order_joins
@@ -19,6 +20,8 @@ from cepheid.patterns.bind_pattern import Variable
 from cepheid.patterns.scope import Scope, Source, bind_source
 from cepheid.plans.plan import Choice, Evaluator, Granularity, Partition, SituationPlan
 from cepheid.plans.situations import (
+    Relative,
+    RelativeDefinition,
     SituationColumn,
     SituationConstraint,
     SituationDefinition,
@@ -40,9 +43,13 @@ class SituationScope(Scope):
     def __init__(self, source: Source, names: dict[str, int], findings: Findings) -> None:
         super().__init__(source, {}, findings)
         self.names = names
+        self.uses: dict[str, Relative] = {}
+        """What the condition at hand asks beyond its event, by the name of its column."""
 
     def kind_of(self, node: tree.Attribute | tree.Aggregate | tree.Word) -> ValueKind:
         """Look up the kind of an attribute in a condition; report unknown names."""
+        if isinstance(node, tree.Attribute) and node.attribute.text in self.uses:
+            return kind_of_use(self, self.uses[node.attribute.text], node.span)
         if isinstance(node, tree.Attribute):
             return self.attribute_kind(node.attribute)
         return ValueKind.UNKNOWN
@@ -71,7 +78,8 @@ def compile_situations(query: tree.SituationQuery, text: str, source: Source) ->
     scope = SituationScope(source, names, findings)
     bind_source(scope, query.span)
     _check_names(query, findings)
-    definitions = tuple(_define(definition, scope) for definition in query.definitions)
+    defined = [_define(definition, scope) for definition in query.definitions]
+    definitions = tuple(definition for definition, _, _ in defined)
     where = _bind_condition(query.where, "WHERE", scope) if query.where is not None else None
     partition = _plan_partition(query, text, scope)
     within, early = _plan_window(query, scope)
@@ -89,6 +97,11 @@ def compile_situations(query: tree.SituationQuery, text: str, source: Source) ->
         early=early,
         listed=tuple(names[name.text] for name in query.listed),
         columns=columns,
+        relative=tuple(
+            RelativeDefinition(n, uses, until)
+            for n, (_, uses, until) in enumerate(defined)
+            if uses or until is not None
+        ),
         triggers=find_triggers(definitions, constraints, waits=waits),
         orders=order_joins(
             len(definitions),
@@ -131,9 +144,12 @@ def _read_columns(source: Source, partition: Partition, situations: Situations) 
     names |= {c.attribute for c in situations.columns if c.attribute is not None}
     conditions = [definition.condition for definition in situations.definitions]
     conditions += [situations.where] if situations.where is not None else []
+    conditions += [one.until for one in situations.relative if one.until is not None]
+    uses = {use.column: use.attribute for one in situations.relative for use in one.uses}
     for node in (n for condition in conditions for n in tree.walk(condition)):
         if isinstance(node, tree.Attribute):
-            names.add(node.attribute.text)
+            name = uses.get(node.attribute.text, node.attribute.text)
+            names |= {name} if name is not None else set()
     return tuple(sorted(names))
 
 
@@ -155,7 +171,10 @@ def _check_names(query: tree.SituationQuery, findings: Findings) -> None:
         findings.add("E314", message, query.definitions[DEFINITIONS_MAX].span, "split the query")
 
 
-def _define(definition: tree.Definition, scope: SituationScope) -> SituationDefinition:
+def _define(
+    definition: tree.Definition, scope: SituationScope
+) -> tuple[SituationDefinition, tuple[Relative, ...], tree.Expression | None]:
+    """Bind a definition, with what it asks beyond single events, and what ends it (§9.10)."""
     least = definition.at_least.microseconds if definition.at_least else 0
     most = definition.at_most.microseconds if definition.at_most else None
     if most is not None and most < max(least, 1):
@@ -167,10 +186,17 @@ def _define(definition: tree.Definition, scope: SituationScope) -> SituationDefi
             definition.at_most.span,
             "write the shorter length first: `BETWEEN 4 s AND 30 s`" if least else "leave it out",
         )
-    condition = _bind_condition(definition.condition, "DEFINE", scope)
+    scope.uses = {}
+    own = definition.name.text
+    condition = _bind_condition(relative_to(definition.condition, own, scope), "DEFINE", scope)
+    until = None
+    if definition.until is not None:
+        until = _bind_condition(relative_to(definition.until, own, scope), "UNTIL", scope)
+    uses, scope.uses = tuple(scope.uses.values()), {}
     shortest_ticks = _ticks(definition.at_least, scope) or 0
     longest_ticks = _ticks(definition.at_most, scope)
-    return SituationDefinition(definition.name.text, condition, shortest_ticks, longest_ticks)
+    found = SituationDefinition(definition.name.text, condition, shortest_ticks, longest_ticks)
+    return found, uses, until
 
 
 def _ticks(length: tree.Duration | None, scope: SituationScope) -> int | None:
@@ -192,12 +218,12 @@ def _bind_condition(
         anchored = isinstance(node, tree.Attribute) and node.anchor is not tree.Anchor.EACH
         if anchored or isinstance(node, tree.Aggregate | tree.Equivalence):
             assert isinstance(node, tree.Attribute | tree.Aggregate | tree.Equivalence)
-            scope.findings.add(
-                "E325",
-                f"`{clause}` tests single events, so it cannot use `{format_expression(node)}`",
-                node.span,
-                "compare the attributes of an event: `speed > 70`",
-            )
+            what, help_ = "tests single events", "compare the attributes of an event: `speed > 70`"
+            if clause != "WHERE":
+                what = "looks at the events of its own situation"
+                help_ = "leave the name out: `AVG(speed) > 70` is of the situation so far"
+            message = f"`{clause}` {what}, so it cannot use `{format_expression(node)}`"
+            scope.findings.add("E325", message, node.span, help_)
             return bound
     scope.typing.check_condition(bound, clause)
     return bound

@@ -11,6 +11,7 @@ from cepheid.kinds.situation.detection import explain_detection
 from cepheid.language import tree
 from cepheid.plans.plan import SituationPlan
 from cepheid.plans.situations import (
+    RelativeDefinition,
     SituationConstraint,
     SituationDefinition,
     Situations,
@@ -66,7 +67,7 @@ def _in_microseconds(situations: Situations, tick_ns: int) -> Situations:
 
 def _definitions(situations: Situations) -> list[str]:
     lines = []
-    for definition in situations.definitions:
+    for number, definition in enumerate(situations.definitions):
         least, most = definition.at_least, definition.at_most
         length = ""
         if most is not None:
@@ -74,8 +75,20 @@ def _definitions(situations: Situations) -> list[str]:
             length = f", {low}{format_duration(most)}: usable when it has ended"
         elif least:
             length = f", at least {format_duration(least)}: usable once it has lasted that long"
-        lines.append(f"{definition.name}: {_text(definition.condition)}{length}")
+        relative = next((r for r in situations.relative if r.number == number), None)
+        lines.append(f"{definition.name}: {_whole(definition.condition, relative)}{length}")
     return lines
+
+
+def _whole(condition: tree.Expression, relative: RelativeDefinition | None) -> str:
+    """Format a condition with what it asks beyond its event, and what ends it (§9.10)."""
+    if relative is None:
+        return _text(condition)
+    parts = [condition, *([relative.until] if relative.until is not None else [])]
+    text = " UNTIL ".join(map(_text, parts))
+    for use in relative.uses:
+        text = text.replace(f"`{use.column}`", use.column)
+    return text
 
 
 def _text(condition: tree.Expression) -> str:

@@ -58,6 +58,10 @@ class SituationJob:
         self.plan = plan
         self.situations: Situations = plan.situations
         self.definitions = plan.situations.definitions
+        uses = [use for relative in plan.situations.relative for use in relative.uses]
+        previous = [use.attribute for use in uses if use.function == "PREV" and use.attribute]
+        self.previous = list(dict.fromkeys(previous))
+        self.relative = {relative.number for relative in plan.situations.relative}
         self.within = -1 if plan.situations.within is None else plan.situations.within
         self.waits = self.within >= 0 and not plan.situations.early
         self.relates = bool(plan.situations.constraints)

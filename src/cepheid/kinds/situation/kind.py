@@ -49,10 +49,11 @@ class SituationKind(SteppedKind):
         """Collect the parts of a query that shape its state; names of columns may change."""
         found = plan.situations
         columns = [(c.function, c.situation, c.attribute) for c in found.columns]
+        defined = [found.definitions, found.relative] if found.relative else found.definitions
         return {
             "the time or the order of events": times_of(plan),
             "PARTITION BY": fingerprint(plan.partition),
-            "DEFINE": fingerprint(found.definitions),
+            "DEFINE": fingerprint(defined),
             "PATTERN or WITHIN": fingerprint(
                 [found.constraints, found.within, found.early, found.where]
             ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cepheid.plans.needs import Needs, Strategy, StrategyChoice, pane_length
+from cepheid.plans.needs import Needs, Strategy, StrategyChoice, needs_by_key, pane_length
 from cepheid.plans.plan import SituationPlan
 
 LIVE_PANES_MAX = 2048
@@ -14,6 +14,9 @@ LIVE_PANE_NS = 5_000_000
 
 def needs_of_situations(plan: SituationPlan) -> Needs:
     """Describe the requirements of situations."""
+    if plan.situations.relative:
+        name = plan.situations.definitions[plan.situations.relative[0].number].name
+        return needs_by_key(plan.partition.attributes, f"`{name}` looks at the events before")
     by_time = detects_by_time(plan)
     files = "a task reads a range of time and sends only where a condition turns"
     if by_time:

@@ -23,7 +23,10 @@ def plan_situations(snapshot: Snapshot, plan: SituationPlan, method: str) -> Rep
     numbers = situations.listed or range(len(situations.definitions))
     needed = [situations.definitions[number] for number in numbers]
     without = []
+    relative = {situations.definitions[one.number].name for one in situations.relative}
     for definition in needed:
+        if definition.name in relative:
+            continue
         conditions = [*where, *conjuncts_of(definition.condition)]
         found = plan_filter(snapshot, conditions, plan.time, method)
         if found.cover is not None and not found.groups:

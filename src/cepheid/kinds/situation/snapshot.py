@@ -25,6 +25,7 @@ class _Snapshot(Meant):
     kept: tuple[bytes, ...]
     held: bytes | None
     last: int | None
+    before: bytes | None = None
 
 
 def situations_to_bytes(job: SituationJob, state: SituationState) -> bytes:
@@ -36,6 +37,7 @@ def situations_to_bytes(job: SituationJob, state: SituationState) -> bytes:
         tuple(pack_table(_table_of(kept)) for kept in state.kept),
         None if state.held is None else pack_table(state.held),
         state.last,
+        None if state.before is None else pack_table(state.before),
     )
     return write_state(FORMAT, snapshot)
 
@@ -58,7 +60,8 @@ def situations_from_bytes(job: SituationJob, data: bytes) -> SituationState:
         _kept_of(job, number, unpack_table(part)) for number, part in enumerate(snapshot.kept)
     )
     held = None if snapshot.held is None else unpack_table(snapshot.held)
-    return start._replace(kept=kept, held=held, last=snapshot.last)
+    before = None if snapshot.before is None else unpack_table(snapshot.before)
+    return start._replace(kept=kept, held=held, last=snapshot.last, before=before)
 
 
 def _table_of(kept: Kept) -> pa.Table:

@@ -19,6 +19,7 @@ from cepheid.kernels.derive import FOREVER
 from cepheid.kernels.distinct import distinct
 from cepheid.kernels.temporal_join import join, next_partners
 from cepheid.kinds.situation.job import SituationJob
+from cepheid.kinds.situation.relative import with_masks
 from cepheid.kinds.situation.results import Matches, empty_rows, list_rows, match_rows
 from cepheid.kinds.situation.runs import Derived, Kept, Step, derive, keep
 from cepheid.kinds.situation.stretches import Stretches, cut
@@ -40,6 +41,8 @@ class SituationState(NamedTuple):
     tuning: Tuning
     held: pa.Table | None = None
     last: int | None = None
+    before: pa.Table | None = None
+    """What conditions that look at more than one event remember of partitions (§9.10)."""
 
     @staticmethod
     def start(job: SituationJob) -> SituationState:
@@ -80,9 +83,25 @@ def step_situations(
     if not ready:
         return state._replace(held=held), rows
     keys = state.keys.copy()
-    stretches = cut(job, keys, Columns(batch.slice(0, ready)), times[:ready])
+    part = batch.slice(0, ready)
     state = state._replace(keys=keys, held=held, last=int(times[ready - 1]))
+    if job.relative:
+        state, part = _look_back(job, state, part)
+    stretches = cut(job, keys, Columns(part), times[:ready])
     return step_stretches(job, state, stretches, batch.schema)
+
+
+def _look_back(
+    job: SituationJob, state: SituationState, batch: pa.Table
+) -> tuple[SituationState, pa.Table]:
+    """Evaluate the conditions that look at more than one event."""
+    columns = Columns(batch)
+    key = state.keys.number(columns)
+    if job.situations.where is not None:
+        key = np.where(columns.mask(job.situations.where), key, -1)
+    count = max(len(state.keys), 1)
+    before, batch = with_masks(job, state.before, batch, key, count)
+    return state._replace(before=before), batch
 
 
 def step_stretches(
@@ -152,14 +171,17 @@ def finish_situations(
     return step_situations(job, state, schema.empty_table(), complete=True)
 
 
-def forget_idle_partitions(state: SituationState) -> SituationState:
-    """Drop the keys of partitions that have no situation left."""
+def forget_idle_partitions(job: SituationJob, state: SituationState) -> SituationState:
+    """Drop the keys of partitions that have no situation left, and no previous event (§9.10)."""
+    if job.previous:
+        return state
     used = distinct(np.concatenate([kept.key for kept in state.kept]))
     if not state.keys.names or len(used) == len(state.keys):
         return state
     keys = state.keys.take(used)
     kept = tuple(k._replace(key=np.searchsorted(used, k.key)) for k in state.kept)
-    return state._replace(keys=keys, kept=kept)
+    before = None if state.before is None else state.before.take(pa.array(used))
+    return state._replace(keys=keys, kept=kept, before=before)
 
 
 def check_order(job: SituationJob, times: NDArray[np.int64], last: int | None) -> None:

@@ -68,7 +68,7 @@ class SituationSteps(NamedTuple):
     def forget(self, state: SituationState, until: int) -> SituationState:
         """Drop partitions without situations."""
         del until
-        return forget_idle_partitions(state)
+        return forget_idle_partitions(self.job, state)
 
     def nothing(self) -> pa.Table:
         """Create an empty result."""

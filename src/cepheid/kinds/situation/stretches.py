@@ -24,6 +24,7 @@ from cepheid.kernels.stretches import (
     take_least,
 )
 from cepheid.kinds.situation.job import Accumulator, SituationJob
+from cepheid.kinds.situation.relative import MASK
 
 Numbers = NDArray[Any]
 
@@ -119,7 +120,10 @@ def _conditions(
         key = np.where(block.mask(job.situations.where), key, -1)
     bits: Numbers = np.zeros(len(key), np.uint8 if len(job.definitions) <= 8 else np.int64)
     for number, definition in enumerate(job.definitions):
-        mask = block.mask(definition.condition)
+        if number in job.relative:
+            mask = np.asarray(block.arrow(f"{MASK}{definition.name}"), np.bool_)
+        else:
+            mask = block.mask(definition.condition)
         bits |= np.left_shift(mask.view(np.uint8), number, dtype=bits.dtype)
     return key, bits
 

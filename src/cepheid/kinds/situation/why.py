@@ -184,7 +184,10 @@ class SituationWhy:
         situations = self.plan.situations
         where = [] if situations.where is None else [situations.where]
         asked: dict[str, list[tree.Expression]] = {"all": [], "where": where}
+        relative = {situations.definitions[one.number].name for one in situations.relative}
         for definition in situations.definitions:
+            if definition.name in relative:
+                continue  # It does not speak of single events.
             asked[f"holds {definition.name}"] = [*where, definition.condition]
         for key in self.plan.partition.attributes:
             asked[f"null {key}"] = [is_null(self.question, key)]
@@ -201,6 +204,7 @@ class SituationWhy:
                 found["where"] - found[f"holds {d.name.text}"],
             )
             for d in self.query.definitions
+            if d.name.text not in relative
         )
 
     def _told_events(self, conditions: tuple[Condition, ...]) -> list[str]:

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from cepheid.kernels.prefix import PREFIX
 from cepheid.kernels.ranks import order_rows
 from cepheid.kernels.sweep_edges import count_lanes, find_bounds
-from cepheid.kinds.trend.look_back.evaluate import Question, answer_segments
+from cepheid.kinds.trend.look_back.evaluate import answer_segments
 from cepheid.kinds.trend.look_back.prefix_sums import PrefixTables, has_prefix_form, prepare
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import Comparison, read_relations
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows

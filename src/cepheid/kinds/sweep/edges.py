@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from cepheid.kinds.sweep.edge_lanes import EdgeLanes
-from cepheid.kinds.trend.look_back.evaluate import Question
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import read_relations
 from cepheid.kinds.trend.program.job import Job, lower
 from cepheid.kinds.trend.program.linear_state import Rows

@@ -19,7 +19,8 @@ from cepheid.kernels import starts as forward
 from cepheid.kinds.trend.listing.link_kinds import LinkRoom, split_by_link, tables_of
 from cepheid.kinds.trend.listing.mask_blocks import MaskBlocks
 from cepheid.kinds.trend.listing.pushed_predicates import Pushing, split_by_role
-from cepheid.kinds.trend.look_back.evaluate import Evaluation, Question
+from cepheid.kinds.trend.look_back.evaluate import Evaluation
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import Relation
 from cepheid.kinds.trend.look_back.sub_partitions import require_values, split_segments
 from cepheid.language import tree
@@ -459,5 +460,7 @@ def _split(question: Question, segments: Segments) -> Segments:
         apart = question.apart[number] if question.apart else None
         blocking = question.semantics is tree.Semantics.NEXT_MATCH
         codes = question.codes[number]
-        segments = split_segments(segments, number, listed, codes, apart, blocking=blocking)
+        segments = split_segments(
+            segments, number, listed, question.aliases, codes, apart, blocking=blocking
+        )
     return segments

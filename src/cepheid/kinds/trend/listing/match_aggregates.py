@@ -18,7 +18,8 @@ from cepheid.kernels.moments import DURATION, has_moments, second_of
 from cepheid.kernels.ring import MERSENNE
 from cepheid.kinds.trend.listing.enumerate import Found, Lister
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
-from cepheid.kinds.trend.look_back.evaluate import Answer, Question
+from cepheid.kinds.trend.look_back.evaluate import Answer
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.program.wide import fit_doubles, wide_of
 from cepheid.patterns.segments import Segments
 from cepheid.plans.plan import GlobalPredicate
@@ -73,9 +74,12 @@ def numbers_of_matches(
 
 
 def fingerprint_matches(
-    question: Question, template: Template, segments: Segments, judges: Judges
+    question: Question, template: Template, segments: Segments, judges: Judges, power: int = 1
 ) -> NDArray[np.uint64]:
-    """Compute fingerprints of segments: equal for equal sets of matches, and else almost never."""
+    """Compute fingerprints of segments: equal for equal sets of matches, and else almost never.
+
+    With a power, the sums of these powers of the fingerprints of single matches.
+    """
     prints = np.zeros(len(segments.key), np.uint64)
     shape = (len(question.variables), len(question.arrays.ts))
     salt = np.random.default_rng(2**31 - 1).integers(1, MERSENNE, shape, np.uint64)
@@ -84,7 +88,7 @@ def fingerprint_matches(
             product = 1
             for at in range(found.ptr[n], found.ptr[n + 1]):
                 product = product * int(salt[found.variables[at], found.rows[at]]) % MERSENNE
-            prints[base[n]] = (int(prints[base[n]]) + product) % MERSENNE
+            prints[base[n]] = (int(prints[base[n]]) + pow(product, power, MERSENNE)) % MERSENNE
     return prints
 
 

@@ -24,7 +24,7 @@ from cepheid.kinds.trend.listing.first_last_states import (
     is_always_bound,
     tell_roles,
 )
-from cepheid.kinds.trend.look_back.evaluate import Question
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import Comparison, rank_rows, read_relations
 from cepheid.language import tree
 from cepheid.patterns.segments import Segments

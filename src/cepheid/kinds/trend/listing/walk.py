@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.kernels import neighbours, walk
 from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, MATCHES_ROOM, Found
-from cepheid.kinds.trend.look_back.evaluate import Question
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import COMPARE, Relation
 from cepheid.language import tree
 from cepheid.plans.template import START, Template

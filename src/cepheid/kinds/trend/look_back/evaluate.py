@@ -8,12 +8,12 @@ GRETA's graph does, but with trees of sums instead of edges (``kernels/graph.py`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.arrays.columns import Columns, EventArrays
 from cepheid.kernels import bits as bit_sets
 from cepheid.kernels import contiguous, next_match, occurrences
 from cepheid.kernels import graph as kernel
@@ -23,6 +23,7 @@ from cepheid.kernels.ranks import order_rows
 from cepheid.kernels.ring import MERSENNE
 from cepheid.kinds.trend.look_back.graph import GraphBuilder, GraphTables
 from cepheid.kinds.trend.look_back.prefix_sums import PrefixEvaluation, has_prefix_form
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import (
     MASK_CELLS,
     Relation,
@@ -34,38 +35,9 @@ from cepheid.kinds.trend.look_back.sub_partitions import require_values, split_s
 from cepheid.kinds.trend.program.wide import numbers_of
 from cepheid.language import tree
 from cepheid.patterns.segments import Segments, gather_segments
-from cepheid.plans.links import Links
-from cepheid.plans.plan import Evaluator
 from cepheid.plans.template import Place, Template
 
 NO_VALUE = np.iinfo(np.int64).max
-
-
-class Question(NamedTuple):
-    """The input of an evaluation: events, predicates, and the evaluator."""
-
-    arrays: EventArrays
-    columns: Columns
-    relations: list[Relation]
-    variables: list[str]
-    semantics: tree.Semantics
-    evaluator: Evaluator
-    together: bool
-    ending: bool
-    weight_of: NDArray[np.int32]
-    value_of: NDArray[np.int32]
-    listed: tuple[frozenset[str], ...]
-    codes: tuple[NDArray[np.int64], ...]
-    apart: tuple[NDArray[np.bool_], ...]
-    links: Links | None = None
-
-    @property
-    def listed_bits(self) -> list[int]:
-        """Encode the variables of each partial equivalence as bits."""
-        return [
-            sum(1 << n for n, name in enumerate(self.variables) if name in names)
-            for names in self.listed
-        ]
 
 
 class Answer(NamedTuple):
@@ -199,8 +171,9 @@ def split_by_value(
         apart = question.apart[number] if question.apart else None
         blocking = question.semantics is tree.Semantics.NEXT_MATCH
         segments = split_segments(
-            segments, number, listed, question.codes[number], apart, blocking=blocking
-        )
+            segments, number, listed, question.aliases, question.codes[number], apart,
+            blocking=blocking,
+        )  # fmt: skip
     for chosen in range(1 << len(question.listed)):
         required, seen = require_values(template, question.listed, chosen)
         mine = np.flatnonzero(segments.chosen == chosen)
@@ -234,9 +207,10 @@ class Evaluation:
             self._ranked = rank_neighbours(question.relations, segments.rows)
         else:
             self._ranked = rank_relations(
-                question.relations, segments.rows, segments.ptr, segments.bits, question.variables
-            )
-        self._graph = self._tables(template, question.semantics, lambda q: bool(~seen[q] & 1))
+                question.relations, segments.rows, segments.ptr, self._bound_or_blocked,
+                question.variables,
+            )  # fmt: skip
+        self._graph = self._tables(template, question.semantics, seen)
         # Negated patterns run before any guard is known.
         self._latest = self._latest_of_all = np.zeros((0, 0), np.int64)
         self._latest, self._latest_of_all = self.guards_of(template)
@@ -307,18 +281,21 @@ class Evaluation:
             )
         return latest, latest_of_all
 
-    def occurrences_of(self, template: Template) -> NDArray[np.int64]:
-        """Find for each row the latest start of a forbidden occurrence that ends there."""
+    def occurrences_of(self, template: Template, first: int = 0) -> NDArray[np.int64]:
+        """Find for each row the latest start of a forbidden occurrence that ends there.
+
+        Values are tried of the attributes from ``first`` on.
+        """
         found = np.full(len(self.order), -1, np.int64)
         self._find(template, self, found)
         # If a match has no value of an attribute, an occurrence may have any single value (§2.9).
         for attribute, names in enumerate(self.question.listed):
-            if names & _all_variables(template):
+            if attribute >= first and names & _all_variables(template):
                 self._find_by_value(template, attribute, found)
         return found
 
     def _find(self, template: Template, where: Evaluation, found: NDArray[np.int64]) -> None:
-        graph = where._tables(template, tree.Semantics.ANY_MATCH, lambda _: False)
+        graph = where._tables(template, tree.Semantics.ANY_MATCH, [0] * len(template.states))
         guards = where.guards_of(template)
         data = where._data(np.complex128, 0)._replace(latest=guards[0], latest_of_all=guards[1])
         states, rows = len(template.states), len(where.order)
@@ -338,32 +315,47 @@ class Evaluation:
         segments, listed = self.segments, self.question.listed_bits[attribute]
         owner = np.repeat(np.arange(len(segments.key)), np.diff(segments.ptr))
         open_ = np.flatnonzero(segments.chosen[owner] >> attribute & 1 == 0)
-        full = segments.bits | segments.blocked & listed
+        aliases = self.question.aliases
+        full = aliases.agree(segments.bits | segments.blocked, attribute)
+        everything = (1 << len(self.question.variables)) - 1
         codes = self.question.codes[attribute][segments.rows]
-        concerned = open_[(full[open_] & listed != 0) & (codes[open_] >= 0)]
+        asked = listed | aliases.of(listed)
+        concerned = open_[(full[open_] & asked != 0) & (codes[open_] >= 0)]
         pairs = np.unique(np.stack([owner[concerned], codes[concerned]]), axis=1)
         for segment, code in pairs.T:
             begin, end = segments.ptr[segment], segments.ptr[segment + 1]
             mine = np.arange(begin, end)
-            bits = np.where(codes[mine] == code, full[mine], full[mine] & ~listed)
+            held = segments.bits[mine] | segments.blocked[mine]
+            bits = np.where(codes[mine] == code, full[mine], held)
             part = gather_segments(
                 np.zeros(len(mine), np.int64), np.zeros(len(mine), np.int64),
-                np.arange(len(mine)), bits,
+                np.arange(len(mine)), bits & everything,
             )  # fmt: skip
-            part = part._replace(rows=segments.rows[mine], chosen=np.array([1 << attribute]))
-            inner = Evaluation(self.question, part, _without_guards(template), [0])
-            here = np.full(len(mine), -1, np.int64)
-            self._find(template, inner, here)
+            chosen = segments.chosen[segment : segment + 1] | 1 << attribute
+            part = part._replace(
+                rows=segments.rows[mine], blocked=bits & ~everything, chosen=chosen
+            )
+            inner = Evaluation(self.question, part, _without_guards(template), [])
+            here = inner.occurrences_of(template, attribute + 1)
             found[begin:end] = np.maximum(found[begin:end], here)
 
     # Arrays --------------------------------------------------------------------------------------
 
-    def _tables(self, template: Template, semantics: tree.Semantics, unsettled: Any) -> GraphTables:
+    @cached_property
+    def _bound_or_blocked(self) -> NDArray[np.int64]:
+        """Collect the variables that rows may bind or, in other segments, could."""
+        bits, blocked = self.segments.bits, self.segments.blocked
+        return bits | self.question.aliases.variables_of(blocked) if self.question.listed else bits
+
+    def _tables(
+        self, template: Template, semantics: tree.Semantics, seen: list[int]
+    ) -> GraphTables:
         question = self.question
         _, pairs, outside = self._ranked
         return GraphBuilder(
-            template, question.variables, pairs, outside, semantics, question.evaluator, unsettled
-        ).build()
+            template, question.variables, pairs, outside, semantics, question.evaluator,
+            question.aliases.all, seen,
+        ).build()  # fmt: skip
 
     def _data(self, dtype: Any, modulus: int, *, power: int = 0) -> _Data:
         question, segments = self.question, self.segments
@@ -461,7 +453,7 @@ class Evaluation:
         for number, relation in enumerate(masked):
             earlier, later = (
                 np.arange(low, upto)[
-                    segments.bits[low:upto] >> question.variables.index(name) & 1 == 1
+                    self._bound_or_blocked[low:upto] >> question.variables.index(name) & 1 == 1
                 ]
                 for low, name in ((begin, relation.prev), (first, relation.next))
             )

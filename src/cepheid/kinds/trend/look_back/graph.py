@@ -10,7 +10,7 @@ An edge of the template becomes one of four lookups (``kernels/graph.py``):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +65,17 @@ class GraphTables(NamedTuple):
     allowed: NDArray[np.int64]
     pair_of: NDArray[np.int64]
     waiting_set: NDArray[np.int64]
-    unsettled: NDArray[np.bool_]
+
+
+class Alias(NamedTuple):
+    """A variable as which an event only ends the waiting of matches (§4.3).
+
+    The event has another value than its segment of the attributes ``differs``, as bits, so that it
+    can follow a match that has no value of them yet, but not in this segment.
+    """
+
+    variable: str
+    differs: int
 
 
 class _Index(NamedTuple):
@@ -86,7 +96,8 @@ class GraphBuilder:
         outside: Sequence[bool],
         semantics: tree.Semantics,
         evaluator: Evaluator,
-        unsettled: Callable[[int], bool] = lambda _: False,
+        aliases: Sequence[Alias] = (),
+        seen: Sequence[int] = (),
     ) -> None:
         self._template = template
         self._number = {name: n for n, name in enumerate(variables)}
@@ -95,7 +106,8 @@ class GraphBuilder:
         self._outside = list(outside)
         self._semantics = semantics
         self._evaluator = evaluator
-        self._unsettled = unsettled
+        self._aliases = aliases
+        self._seen = seen
         self._indexes: dict[_Index, int] = {}
 
     def build(self) -> GraphTables:
@@ -132,10 +144,9 @@ class GraphBuilder:
             _array([index.predicate for index in indexes]),
             np.array([bool(index.guards) for index in indexes], np.bool_),
             np.array([index.summed for index in indexes], np.bool_),
-            _array([sum(1 << self._number[v] for v in state.allowed) for state in states]),
+            _array([sum(1 << n for n, _ in self._next(q)) for q in range(len(states))]),
             self._pair_table(),
             waiting,
-            np.array([self._unsettled(q) for q in range(len(states))], np.bool_),
         )
 
     def _place_edge(self, edge: Edge) -> tuple[int, int, int]:
@@ -170,23 +181,35 @@ class GraphBuilder:
 
     def _waiting_sets(self) -> NDArray[np.int64]:
         """Find the set in which a variable looks up waiting matches (skip-till-next-match)."""
-        sets = np.full((len(self._template.states), len(self._number)), -1, np.int64)
+        width = len(self._number) + len(self._aliases)
+        sets = np.full((len(self._template.states), width), -1, np.int64)
         if self._semantics is not tree.Semantics.NEXT_MATCH:
             return sets
         for q, state in enumerate(self._template.states):
-            for name in state.allowed:
+            for number, name in self._next(q):
                 pair = self._pairs.get((state.variable, name), -1)
                 predicates = self._relations[pair].predicates if pair >= 0 else ()
                 first = predicates[0] if predicates else -1
                 if self._evaluator is Evaluator.PAIRWISE:
                     first = -1
-                sets[q, self._number[name]] = self._index(_Index(q, first, (), False))
+                sets[q, number] = self._index(_Index(q, first, (), False))
         return sets
 
+    def _next(self, q: int) -> Iterator[tuple[int, str]]:
+        """List the variables and aliases that may follow a state, with their numbers."""
+        allowed = self._template.states[q].allowed
+        yield from ((self._number[name], name) for name in allowed)
+        for number, alias in enumerate(self._aliases, len(self._number)):
+            if alias.variable in allowed and not alias.differs & self._seen[q]:
+                yield number, alias.variable
+
     def _pair_table(self) -> NDArray[np.int64]:
-        table = np.full((len(self._number), len(self._number)), -1, np.int64)
+        width = len(self._number) + len(self._aliases)
+        table = np.full((width, width), -1, np.int64)
         for (prev, later), n in self._pairs.items():
             table[self._number[prev], self._number[later]] = n
+        for number, alias in enumerate(self._aliases, len(self._number)):
+            table[:, number] = table[:, self._number[alias.variable]]
         return table
 
 

@@ -16,7 +16,7 @@ from cepheid.plans.plan import WindowPlan
 from cepheid.plans.template import Template
 
 if TYPE_CHECKING:
-    from cepheid.kinds.trend.look_back.evaluate import Question
+    from cepheid.kinds.trend.look_back.question import Question
 
 
 WEIGHT_MIN, WEIGHT_MAX = 2.0**-300, 2.0**100

@@ -21,7 +21,7 @@ from cepheid.plans.plan import Evaluator
 from cepheid.plans.template import START, Template
 
 if TYPE_CHECKING:
-    from cepheid.kinds.trend.look_back.evaluate import Question
+    from cepheid.kinds.trend.look_back.question import Question
 
 NO_VALUE = np.iinfo(np.int64).max
 

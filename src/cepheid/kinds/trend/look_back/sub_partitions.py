@@ -12,14 +12,64 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.kinds.trend.look_back.graph import Alias
 from cepheid.patterns.segments import Segments
 from cepheid.plans.template import START, Edge, Final, Template
+
+ALIAS_BITS = 63
+"""Variables and aliases are bits of one signed number."""
+
+
+class Aliases:
+    """The aliases of variables with partial equivalences, and their numbers after the variables."""
+
+    def __init__(self, variables: Sequence[str], listed: Sequence[frozenset[str]]) -> None:
+        self._variables = list(variables)
+        self.all: list[Alias] = []
+        for name in variables:
+            mine = sum(1 << a for a, names in enumerate(listed) if name in names)
+            self.all += [Alias(name, some) for some in range(1, mine + 1) if not some & ~mine]
+        numbers = {alias: n for n, alias in enumerate(self.all, len(variables))}
+        numbers |= {Alias(name, 0): n for n, name in enumerate(variables)}
+        self._numbers = numbers
+
+    def of(self, variables: int) -> int:
+        """Collect the aliases of some variables, as bits."""
+        return sum(
+            1 << n
+            for alias, n in self._numbers.items()
+            if alias.differs and variables >> self._variables.index(alias.variable) & 1
+        )
+
+    def variables_of(self, blocked: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Translate aliases to the variables that they stand for."""
+        found = np.zeros(len(blocked), np.int64)
+        for n, alias in enumerate(self.all, len(self._variables)):
+            found |= (blocked >> n & 1) << self._variables.index(alias.variable)
+        return found
+
+    def move(self, bits: NDArray[np.int64], attribute: int) -> NDArray[np.int64]:
+        """Let events differ in one more attribute from their segment."""
+        return self._shift(bits, attribute, add=True)
+
+    def agree(self, bits: NDArray[np.int64], attribute: int) -> NDArray[np.int64]:
+        """Let events no longer differ in an attribute from their segment."""
+        return self._shift(bits, attribute, add=False)
+
+    def _shift(self, bits: NDArray[np.int64], attribute: int, *, add: bool) -> NDArray[np.int64]:
+        found = np.zeros(len(bits), np.int64)
+        for alias, n in self._numbers.items():
+            differs = alias.differs | 1 << attribute if add else alias.differs & ~(1 << attribute)
+            to = self._numbers.get(Alias(alias.variable, differs), n)
+            found |= (bits >> n & 1) << to
+        return found
 
 
 def split_segments(
     segments: Segments,
     attribute: int,
     listed: int,
+    aliases: Aliases,
     codes: NDArray[np.int64],
     apart: NDArray[np.bool_] | None,
     *,
@@ -33,6 +83,8 @@ def split_segments(
         The number of the attribute: bit of ``chosen``.
     listed
         The variables whose events share a value, as bits.
+    aliases
+        The variables as which events of other values end the waiting of matches.
     codes
         The number of every event's value, -1 for NULL.
     apart
@@ -44,11 +96,13 @@ def split_segments(
     """
     owner = np.repeat(np.arange(len(segments.key)), np.diff(segments.ptr))
     code = codes[segments.rows]
-    bits = np.where(code < 0, segments.bits & ~listed, segments.bits)
-    away = bits & listed | segments.blocked
+    null = listed | aliases.of(listed)
+    bits = np.where(code < 0, segments.bits & ~null, segments.bits)
+    held = np.where(code < 0, segments.blocked & ~null, segments.blocked)
+    away = aliases.move(bits & listed | held, attribute)
     if apart is None:
         valued = (bits & listed != 0) & (code >= 0)
-        shared = bits & ~listed != 0
+        shared = bits & ~listed | held != 0
         if blocking:
             shared |= away != 0
         alone = np.ones(len(owner), np.bool_)
@@ -58,13 +112,17 @@ def split_segments(
         alone = shared | (code >= 0)
     # A part for every (segment, value), after the parts without a value, one per segment.
     width = int(code.max()) + 2 if len(code) else 1
-    pairs, mine = np.unique(owner[valued] * width + code[valued], return_inverse=True)
+    pairs = np.unique(owner[valued] * width + code[valued])
     parent = pairs // width
     count = len(segments.key)
     first = np.searchsorted(parent, np.arange(count))
     number = np.searchsorted(parent, np.arange(count), side="right") - first
     own = np.full(len(owner), -1, np.int64)
-    own[valued] = mine
+    known = np.flatnonzero((code >= 0) & (valued | shared))
+    wanted = owner[known] * width + code[known]
+    at = np.minimum(np.searchsorted(pairs, wanted), max(len(pairs) - 1, 0))
+    known, at = (a[pairs[at] == wanted] if len(pairs) else a[:0] for a in (known, at))
+    own[known] = at
     # Shared events belong to all parts of their segment.
     common = np.flatnonzero(shared)
     repeats = number[owner[common]]
@@ -73,11 +131,11 @@ def split_segments(
     part += first[owner[place]]
     foreign = part != own[place]
     place, part = place[foreign], part[foreign]
-    sole = np.flatnonzero(valued)
+    sole = known
     at = np.concatenate([np.flatnonzero(alone), sole, place])
-    target = np.concatenate([owner[alone], count + mine, count + part])
+    target = np.concatenate([owner[alone], count + own[sole], count + part])
     here = np.concatenate([bits[alone] & ~listed, bits[sole], bits[place] & ~listed])
-    blocked = np.concatenate([away[alone], segments.blocked[sole], away[place]])
+    blocked = np.concatenate([away[alone], held[sole], away[place]])
     order = np.lexsort((at, target))
     at, target = at[order], target[order]
     ptr = np.searchsorted(target, np.arange(count + len(pairs) + 1)).astype(np.int64)

@@ -6,7 +6,6 @@ import msgspec
 
 from cepheid.errors import place_of
 from cepheid.events.schema import EventSchema, ValueKind
-from cepheid.expressions.format import format_expression
 from cepheid.jobs.ticks import tick_of
 from cepheid.kinds.trend.planning.adjacency import Adjacency
 from cepheid.kinds.trend.planning.counts import Counts, bound_counts
@@ -33,9 +32,10 @@ from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.kinds.trend.planning.skip import plan_skip
 from cepheid.kinds.trend.planning.surveys import check_survey
 from cepheid.kinds.trend.planning.windows import plan_window
+from cepheid.kinds.trend.program.job import choose_runnable
 from cepheid.language import tree
 from cepheid.language.findings import Findings
-from cepheid.patterns.bind_pattern import bind_pattern
+from cepheid.patterns.bind_pattern import bind_pattern, joined_patterns
 from cepheid.patterns.scope import Scope, Source, bind_source, bind_where
 from cepheid.plans.plan import (
     Evaluator,
@@ -87,7 +87,6 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     check_deadlines(query, patterns, partition, findings)
     counts = _bound_counts(query, patterns, partition, typed=typed)
     output = OutputPlanner(query, scope, partition.attributes, adjacency, counts).plan()
-    _check_globals(query, predicates, findings)
     check_links(selection, partition, findings)
     skip = plan_skip(query, patterns, scope, findings)
     check_survey(query, selection.semantics, predicates, partition, window, findings)
@@ -122,7 +121,7 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     check_size(plan, findings)
     warn_trailing(query, plan, findings)
     findings.raise_errors(text)
-    return msgspec.structs.replace(plan, warnings=findings.warnings)
+    return choose_runnable(msgspec.structs.replace(plan, warnings=findings.warnings))
 
 
 def _ties(query: tree.Query) -> tree.Ties:
@@ -175,8 +174,7 @@ def _build_templates(
 
 def _parts(query: tree.Query) -> tuple[tree.Pattern, ...]:
     """List the simplified patterns that AND joins, or the only one."""
-    simpler = rewrite_pattern(query.pattern)
-    return simpler.patterns if isinstance(simpler, tree.Conjunction) else (simpler,)
+    return joined_patterns(rewrite_pattern(query.pattern))
 
 
 def _report_size(
@@ -221,27 +219,12 @@ def _plan_partition(
         for attribute, items in partial.items()
         if attribute not in full
     )
-    if kept and (window.kind is WindowKind.COUNT or isinstance(query.pattern, tree.Conjunction)):
-        what = "a window counted in events" if window.kind is WindowKind.COUNT else "`AND`"
-        message = f"an equivalence of only some variables cannot be combined with {what}"
+    if kept and window.kind is WindowKind.COUNT:
+        message = "an equivalence of only some variables cannot be combined with "
+        message += "a window counted in events"
         findings.add("E308", message, kept[0].span, f"write `[{kept[0].attribute}]`")
     reason = ", ".join(full.values()) or "no equivalence predicate and no GROUP-BY"
     return Partition(tuple(full), kept, tuple(n.text for n in query.group_by), reason)
-
-
-def _check_globals(query: tree.Query, predicates: Predicates, findings: Findings) -> None:
-    """Refuse conditions on whole matches with AND: it counts pairs without building matches."""
-    if not isinstance(query.pattern, tree.Conjunction):
-        return
-    for predicate in predicates.globals:
-        text = format_expression(predicate.expression)
-        findings.add(
-            "E401",
-            f"`{text}` needs the whole match, but `AND` counts pairs without building matches",
-            predicate.expression.span,
-            "compare neighbours instead: `S.price > NEXT(S).price`",
-            "count the matches of each pattern in a separate query",
-        )
 
 
 def _warn_unbounded(

@@ -89,6 +89,13 @@ _FITTING = "the events of open windows that fit a variable"
 """The state of evaluators that look up single events: windows are evaluated when they close."""
 
 
+_COSTS = {
+    Evaluator.INDEXED: ("O(log n)", _FITTING),
+    Evaluator.PAIRWISE: ("O(n)", _FITTING),
+}
+"""Time and state of what a plan without edge predicates may be moved to."""
+
+
 def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
     """List the evaluators that can answer a query; all of them give the same answer."""
     if plan.output.survey is not None:
@@ -111,8 +118,10 @@ def legal_evaluators(plan: TrendPlan) -> tuple[Evaluator, ...]:
     return (*found, Evaluator.PAIRWISE)
 
 
-def force_evaluator(plan: TrendPlan, evaluator: Evaluator) -> TrendPlan:
-    """Replan a query for another evaluator, for tests and measurements.
+def force_evaluator(
+    plan: TrendPlan, evaluator: Evaluator, reason: str = "it was asked for"
+) -> TrendPlan:
+    """Replan a query for another evaluator.
 
     Raises
     ------
@@ -123,7 +132,10 @@ def force_evaluator(plan: TrendPlan, evaluator: Evaluator) -> TrendPlan:
     if evaluator not in legal:
         message = f"the evaluators for this query are {', '.join(legal)}, not {evaluator}"
         refuse("E591", message)
-    choice = msgspec.structs.replace(plan.choice, evaluator=evaluator, reason="it was asked for")
+    time, state = _COSTS.get(evaluator, (plan.choice.time, plan.choice.state))
+    choice = msgspec.structs.replace(
+        plan.choice, evaluator=evaluator, reason=reason, time=time, state=state
+    )
     return msgspec.structs.replace(plan, choice=choice)
 
 

@@ -353,15 +353,16 @@ class OutputPlanner:
         return ValueKind.UNKNOWN
 
     def _check_conjunction(self, kind: OutputKind) -> None:
-        """Refuse anything but COUNT(*) with AND: it counts pairs of matches (§2.10)."""
+        """Refuse what sets of matches do not have: lists, and keys that are counted (§2.10)."""
         pattern = self._query.pattern
         if not isinstance(pattern, tree.Conjunction):
             return
-        others = [k for k, c in self._aggregates.items() if c.variable is not None or c.distinct]
+        others = [k for k, c in self._aggregates.items() if c.distinct]
         if kind is not OutputKind.AGGREGATES or others:
             span = self._spans[others[0]] if others else pattern.span
-            message = "`AND` counts pairs of matches, so only `COUNT(*)` can be returned"
-            self._findings.add("E304", message, span, "write `RETURN COUNT(*)`")
+            message = "`AND` aggregates sets of matches, and does not list them or count their keys"
+            help_ = "return COUNT, SUM, AVG, MIN or MAX, or list the matches of each pattern"
+            self._findings.add("E304", message, span, help_)
 
     def _is_exact(self) -> bool:
         numbers = self._query.numbers

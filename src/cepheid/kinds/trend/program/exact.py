@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kinds.trend.planning.accumulators import Part
+from cepheid.kinds.trend.program.conjunction import Whole, combine
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.language import tree
@@ -63,10 +64,9 @@ def exact_numbers(job: Job, rows: list[list[Rows]], wanted: Rows) -> list[list[i
     ]
     if len(found) == 1:
         return found[0]
-    p, q, both = found
-    return [
-        [x[0] * y[0] - c[0] - c[0] * (c[0] - 1) // 2] for x, y, c in zip(p, q, both, strict=True)
-    ]
+    columns = [[Whole([row[a] for row in side]) for a in range(len(job.parts))] for side in found]
+    combined = [part.values for part in combine(columns)]
+    return [list(row) for row in zip(*combined, strict=True)]
 
 
 def _residues(rows: list[Rows], wanted: Rows, parts: int) -> NDArray[np.uint64]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,21 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, read_bits
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.kernels.moments import DURATION, second_of
+from cepheid.kinds.trend.look_back.sub_partitions import ALIAS_BITS, Aliases
 from cepheid.kinds.trend.planning.accumulators import SECOND, Part, parts_of
-from cepheid.kinds.trend.planning.granularity import force_evaluator, looks_back
+from cepheid.kinds.trend.planning.granularity import (
+    force_evaluator,
+    legal_evaluators,
+    looks_back,
+)
 from cepheid.kinds.trend.planning.variants import Marked, mark_plan
+from cepheid.kinds.trend.program.conjunction import signatures_of
 from cepheid.kinds.trend.program.intersection import intersect
 from cepheid.kinds.trend.program.program import Program
 from cepheid.language import tree
 from cepheid.patterns.symbols import types_of
 from cepheid.plans.marks import variable_of
-from cepheid.plans.plan import Evaluator, TrendPlan
+from cepheid.plans.plan import Evaluator, GlobalPredicate, TrendPlan
 
 UNKNOWN_CODE = 255
 """In a byte table: this class has no code yet."""
@@ -27,6 +35,9 @@ UNKNOWN_CODE = 255
 CLASSES_MAX = 256
 """Classes that are numbered before any data is seen; others when they appear."""
 
+
+TIED_MAX = 12
+"""Classes of which all pairs are tried before any data is seen."""
 
 EXACT_MODULI = (4294967291, 4294967279, 4294967231, 4294967197, 4294967189)
 """Primes below 2^32; residues of all five identify any integer of up to 38 digits and its sign."""
@@ -67,10 +78,12 @@ class Job:
             plan = self.marked.plan
         self.plan = plan
         self.moduli = moduli_of(plan) if moduli is None else moduli
-        templates = list(plan.patterns)
-        if len(templates) == 2:
-            templates.append(intersect(*templates))
-        self.templates = templates
+        self.patterns = len(plan.patterns)
+        self.templates = templates = [
+            reduce(intersect, (t for n, t in enumerate(plan.patterns) if signature >> n & 1))
+            for signature in signatures_of(self.patterns)
+        ]
+        self.judges = [self._judges_of(s) for s in signatures_of(self.patterns)]
         self.looks_back = looks_back(plan)
         self.programs = (
             []
@@ -86,14 +99,19 @@ class Job:
         self.allocate: Callable[[int, type], NDArray[Any]] = np.empty
         self._rooms: dict[str, NDArray[Any]] = {}
         self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
-        try:
-            self._number_known_classes()
-        except UnsupportedError:
-            if plan.skip is None:
-                raise
-            # A negation that needs too many configurations: chosen matches can be built instead.
-            self.plan = force_evaluator(plan, Evaluator.ENUMERATE)
-            self.looks_back, self.programs = True, []
+        self._number_known_classes()
+
+    def _judges_of(self, signature: int) -> tuple[GlobalPredicate, ...]:
+        """List the conditions on whole matches of some patterns: those of their variables."""
+        if self.patterns == 1:
+            return self.plan.globals
+        bound = {
+            variable_of(state.variable)
+            for n, template in enumerate(self.plan.patterns)
+            if signature >> n & 1
+            for state in template.states
+        }
+        return tuple(p for p in self.plan.globals if bound & _names_in(p.expression))
 
     def fresh(self) -> Job:
         """Create the same job with buffers of its own, for another thread."""
@@ -174,6 +192,20 @@ class Job:
             return DURATION
         return a - 1 if part.what == "length" or part.variable == variable else -1
 
+    def try_ties(self) -> None:
+        """Explore what events of one time lead to, as far as a few kinds of them go.
+
+        Raises
+        ------
+        UnsupportedError
+            E402 or E403 if a program cannot be built.
+        """
+        known = list(self._classes.values())
+        if self.plan.ties is not tree.Ties.STRICT or len(known) > TIED_MAX:
+            return
+        for program in self.programs:
+            program.number_codes([*combinations(known, 2), tuple(known)])
+
     def _number_known_classes(self) -> None:
         """Assign codes to the classes that types and local predicates allow, if they are few."""
         masks = {0}
@@ -199,6 +231,20 @@ class Job:
                 program.number_codes([(self.class_of(bits),) for bits in sorted(masks)])
 
 
+def choose_runnable(plan: TrendPlan) -> TrendPlan:
+    """Let a plan look back at single events if no linear system can follow its negations."""
+    guarded = any(template.guards for template in plan.patterns)
+    if not guarded or plan.choice.evaluator is not Evaluator.LINEAR or looks_back(plan):
+        return plan
+    try:
+        Job(plan).try_ties()
+    except UnsupportedError as error:
+        evaluator = next(e for e in legal_evaluators(plan) if e is not Evaluator.LINEAR)
+        why = f"{error.diagnostics[0].message}, so events of the window are looked up instead"
+        return force_evaluator(plan, evaluator, why)
+    return plan
+
+
 def lower(plan: TrendPlan) -> Job:
     """Lower a plan to programs: arrays that the kernels run; ``dump`` of a program prints it.
 
@@ -210,40 +256,26 @@ def lower(plan: TrendPlan) -> Job:
     return Job(plan)
 
 
+def _names_in(expression: tree.Expression) -> set[str]:
+    """Collect the variables of an expression."""
+    nodes = [n for n in tree.walk(expression) if isinstance(n, tree.Attribute | tree.Aggregate)]
+    return {node.variable.text for node in nodes if node.variable is not None}
+
+
 def job_of(data: bytes) -> Job:
     """Lower a plan that was serialized as JSON, as tasks receive it."""
     return lower(TrendPlan.from_json(data))
 
 
 def _check_supported(plan: TrendPlan) -> None:
-    """Reject unsupported plans."""
-    if plan.partition.partial:
-        _check_partial(plan)
-
-
-def _check_partial(plan: TrendPlan) -> None:
-    """Reject two uses of partial equivalence in which sub-partitions depend on each other."""
+    """Refuse partial equivalences of so many variables that their aliases have no bits (§4.3)."""
     partial = plan.partition.partial
-    types = types_of(plan.patterns)
-    contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
-    for entry in partial:
-        if plan.type is not None and tree.ANY_TYPE in types.values():
-            message = f"`ANY` with `{entry.attribute}` of only some variables cannot be run"
-            helps = (f"write `[{entry.attribute}]` if all events have it",)
-            raise UnsupportedError(
-                [Diagnostic("E404", message, entry.span, helps=helps)], plan.text
-            )
-        typed = {types[name] for name in entry.variables}
-        others = [name for name in types if name not in entry.variables]
-        shared = [name for name in others if plan.type is None or types[name] in typed]
-        message = ""
-        if contiguous and shared:
-            # An event of another vehicle would be bound as one variable and missing as the other.
-            message = f"contiguous with `{entry.attribute}` of only some variables cannot be run, "
-            message += f"because `{shared[0]}` has the type of one of them"
-        if plan.semantics is tree.Semantics.NEXT_MATCH and len(partial) > 1:
-            message = "skip-till-next-match with two partial equivalences cannot be run"
-        if message:
-            helps = (f"write `[{entry.attribute}]` if all events have it",)
-            diagnostic = Diagnostic("E404", message, entry.span, helps=helps)
-            raise UnsupportedError([diagnostic], plan.text)
+    if not partial:
+        return
+    variables = list(types_of(plan.patterns))
+    listed = [frozenset(entry.variables) for entry in partial]
+    if len(variables) + len(Aliases(variables, listed).all) > ALIAS_BITS:
+        message = "so many variables cannot have equivalences of their own"
+        helps = (f"write `[{partial[0].attribute}]` if all events have it",)
+        diagnostic = Diagnostic("E404", message, partial[0].span, helps=helps)
+        raise UnsupportedError([diagnostic], plan.text)

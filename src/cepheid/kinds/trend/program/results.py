@@ -22,12 +22,13 @@ from cepheid.expressions.tree import contains
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.compose import add_rows
 from cepheid.kinds.trend.planning.accumulators import Extreme, Part
+from cepheid.kinds.trend.program.conjunction import combine_wide
 from cepheid.kinds.trend.program.counted_keys import with_keys
 from cepheid.kinds.trend.program.exact import exact_columns, exact_numbers
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.spreads import spread_column
-from cepheid.kinds.trend.program.wide import count_pairs, steps, to_double
+from cepheid.kinds.trend.program.wide import steps, to_double
 from cepheid.language import tree
 from cepheid.plans.plan import AggregateColumn, WindowKind
 
@@ -65,8 +66,8 @@ def build_table(
     """
     kinds_of_numbers = 1 + len(job.moduli)
     plain = rows[::kinds_of_numbers]
-    combine = len(plain) == 3 and job.plan.window.kind is not WindowKind.TRAILING
-    merged = _pairs(plain, job) if combine else _merge(plain[0], job)
+    combine = job.patterns > 1 and job.plan.window.kind is not WindowKind.TRAILING
+    merged = _sets(plain, job) if combine else _merge(plain[0], job)
     group_of, values_of = groups_of(job, keys) if groups is None else groups
     merged = with_keys(job, merged)
     added = Added(*_add_up(merged, group_of))
@@ -149,28 +150,22 @@ def _merge(rows: list[Rows], job: Job) -> Rows:
     )
 
 
-def _pairs(rows: list[list[Rows]], job: Job) -> Rows:
-    """Compute the number of pairs of matches (§2.10)."""
-    p, q, both = (_merge(found, job) for found in rows)
-    place = {(int(k), int(w)): i for i, (k, w) in enumerate(zip(q.key, q.window, strict=True))}
-    common = {
-        (int(k), int(w)): i for i, (k, w) in enumerate(zip(both.key, both.window, strict=True))
-    }
-    kept, numbers = [], []
-    for i, name in enumerate(zip(p.key.tolist(), p.window.tolist(), strict=True)):
-        if name in place:
-            c = both.numbers[common[name], 0] if name in common else np.complex128(0)
-            columns = (p.numbers[i, :1], q.numbers[place[name], :1], np.array([c]))
-            pairs = count_pairs(*columns)[0]
-            if pairs.real > 0:
-                kept.append(i)
-                numbers.append([pairs])
-    return Rows(
-        p.key[kept],
-        p.window[kept],
-        np.array(numbers, np.complex128).reshape(-1, 1),
-        np.zeros((len(kept), 0), np.int64),
-    )
+def _sets(rows: list[list[Rows]], job: Job) -> Rows:
+    """Combine the rows of the patterns that AND joins, window by window (§2.10)."""
+    sides = [_merge(found, job) for found in rows]
+    first = sides[0]
+    known = zip(first.key.tolist(), first.window.tolist(), strict=True)
+    place = {name: n for n, name in enumerate(known)}
+    numbers = [np.zeros_like(first.numbers) for _ in sides]
+    values = [np.full_like(first.values, NO_VALUE) for _ in sides]
+    for number, side in enumerate(sides):
+        names = zip(side.key.tolist(), side.window.tolist(), strict=True)
+        at = np.array([place.get(name, -1) for name in names], np.int64)
+        numbers[number][at[at >= 0]] = side.numbers[at >= 0]
+        values[number][at[at >= 0]] = side.values[at >= 0]
+    found, least = combine_wide(numbers, values)
+    kept = found[:, 0].real > 0
+    return Rows(first.key[kept], first.window[kept], found[kept], least[kept])
 
 
 def groups_of(job: Job, keys: KeyTable) -> Groups:

@@ -1,4 +1,4 @@
-"""Convert numbers outside the kernels: wide ones to doubles, and pairs of matches."""
+"""Convert numbers outside the kernels: wide ones to doubles, and doubles to wide ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.kernels.products import count_pairs as multiply
 from cepheid.kernels.ring import LIMIT, STEP
 
 
@@ -79,16 +78,3 @@ def _fit_slowly(weights: NDArray[np.float64], *, finite: bool) -> bool:
 def _largest(weights: NDArray[Any]) -> float:
     size = np.abs(weights)
     return float(np.max(size, initial=0.0, where=np.isfinite(size)))
-
-
-def count_pairs(
-    p: NDArray[Any], q: NDArray[Any], both: NDArray[Any], *, modulus: int = 0
-) -> NDArray[Any]:
-    """Compute PQ - c(c+1)/2 for columns of numbers, c the matches of both (§2.10).
-
-    Wide numbers, or residues of an odd modulus.
-    """
-    minus_half = np.uint64((modulus - 1) // 2) if modulus else np.complex128(-0.5)
-    pairs = np.zeros_like(p)
-    multiply(p, q, both, p.dtype.type(1), minus_half, np.uint64(modulus), pairs)
-    return pairs

@@ -14,7 +14,7 @@ from cepheid.arrays.columns import Columns, KeyTable
 from cepheid.events.nanoseconds import type_of_times
 from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.kernels.compose import add_rows
-from cepheid.kinds.trend.look_back.evaluate import Question
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.wide import steps, to_double
 from cepheid.kinds.trend.survey.best import find_best, read_best

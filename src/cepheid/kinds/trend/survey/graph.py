@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels import graph as kernel
-from cepheid.kinds.trend.look_back.evaluate import Evaluation, Question
+from cepheid.kinds.trend.look_back.evaluate import Evaluation
 from cepheid.kinds.trend.look_back.graph import GraphTables
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.patterns.segments import Segments
 from cepheid.plans.template import Template
 

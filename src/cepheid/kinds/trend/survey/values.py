@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.bins import FIRST, SHIFT, SPAN, UNDER
 from cepheid.kernels.moments import elapsed_times
-from cepheid.kinds.trend.look_back.evaluate import Evaluation, Question
+from cepheid.kinds.trend.look_back.evaluate import Evaluation
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.program.reading import fill_weights
 from cepheid.memory_limits import current, too_much_state
 from cepheid.patterns.segments import Segments

@@ -7,6 +7,7 @@ per partition (``kernels/trailing.py``); count-based windows run independently.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,12 @@ from cepheid.arrays.columns import EventArrays
 from cepheid.events.temporal import FOREVER
 from cepheid.kernels import trailing
 from cepheid.kernels.derive import sort_by_key
+from cepheid.kinds.trend.program.conjunction import Whole, combine, combine_wide
 from cepheid.kinds.trend.program.counted_keys import numbers_with_keys
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import SEMANTICS_CODES, Events, LinearRun, Rows
 from cepheid.kinds.trend.program.program import Program
-from cepheid.kinds.trend.program.wide import count_pairs, numbers_of, to_double
+from cepheid.kinds.trend.program.wide import numbers_of, to_double
 from cepheid.kinds.trend.windows.start_counters import Changes, count_by_starts
 from cepheid.plans.plan import WindowKind, WindowPlan
 
@@ -87,30 +89,35 @@ def trailing_changes(
     )
 
 
-def pair_changes(p: Changes, q: Changes, both: Changes, *, modulus: int = 0) -> Changes:
-    """Compute the changes of the pairs of ``P AND Q``; a pair ends with its later match (§2.10).
+def changes_of_sets(sides: Sequence[Changes], *, modulus: int = 0) -> Changes:
+    """Compute the changes of the sets of AND; a set ends with its latest match (§2.10).
 
-    The three sides saw the same events, so their rows correspond one to one.
+    All sides saw the same events, so their rows correspond one to one.
     """
-    pairs = count_pairs(p.numbers[:, 0], q.numbers[:, 0], both.numbers[:, 0], modulus=modulus)
-    changes = p._replace(numbers=pairs[:, None])
-    return changes if modulus else changes._replace(kind=_kinds_of_pairs(p, q, both, pairs))
+    first = sides[0]
+    if modulus:
+        columns = [[Whole(column, modulus) for column in side.numbers.T.tolist()] for side in sides]
+        residues = np.array([part.values for part in combine(columns)], np.uint64).T
+        return first._replace(numbers=np.ascontiguousarray(residues))
+    numbers, values = combine_wide([s.numbers for s in sides], [s.values for s in sides])
+    kinds = _kinds_of_sets(sides, numbers[:, 0])
+    return first._replace(numbers=numbers, values=values, kind=kinds)
 
 
-def _kinds_of_pairs(p: Changes, q: Changes, both: Changes, pairs: NDArray[Any]) -> NDArray[np.int8]:
-    """Classify changes of pairs: ended (§6.3), or changed by events that leave (§6.4)."""
-    left = p.kind & trailing.LEFT != 0
-    counts = [to_double(side.numbers[:, 0]) for side in (p, q)]
+def _kinds_of_sets(sides: Sequence[Changes], sets: NDArray[Any]) -> NDArray[np.int8]:
+    """Classify changes of sets: ended (§6.3), or changed by events that leave (§6.4).
+
+    If there is a set, every match is in one.
+    """
+    patterns = sides[: (len(sides) + 1).bit_length() - 1]
+    left = sides[0].kind & trailing.LEFT != 0
     # Matches leave from among those of the previous row; a key's first row is never of that kind.
-    there = [np.where(left, np.roll(count, 1), count) for count in counts]
-    first, second, common = (to_double(side.ended) for side in (p, q, both))
-    changed = np.zeros(len(left), np.bool_)
-    for ended, others in ((first, there[1]), (second, there[0])):
-        # A match that ends or leaves forms a pair with every match of the other side.
-        alone = (common == 1) & (ended == 1)
-        changed |= (ended > 0) & ((others > 1) | ((others == 1) & ~alone))
+    there = np.where(left, np.roll(sets, 1), sets).real > 0
+    ended = np.any([to_double(side.ended) > 0 for side in patterns], axis=0)
+    changed = ended & there
     # If the event of a leading NOT leaves, matches become valid although none leaves.
-    changed |= left & ((p.kind | q.kind) & trailing.EXPIRED != 0) & (pairs != np.roll(pairs, 1))
+    expired = np.any([side.kind & trailing.EXPIRED != 0 for side in patterns], axis=0)
+    changed |= left & expired & (sets != np.roll(sets, 1))
     return np.where(changed, np.where(left, trailing.EXPIRED, trailing.ENDED), 0).astype(np.int8)
 
 

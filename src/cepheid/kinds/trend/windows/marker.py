@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, EventArrays, KeyTable, read_bits, read_times
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels import deadlines as kernel
-from cepheid.kinds.trend.look_back.evaluate import Question, find_occurrences
+from cepheid.kinds.trend.look_back.evaluate import find_occurrences
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import read_relations
 from cepheid.kinds.trend.planning.variants import Mark, Marked, with_predicates_of
 from cepheid.language import tree

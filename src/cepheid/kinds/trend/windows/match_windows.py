@@ -21,7 +21,7 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kinds.trend.listing.enumerate import Places
 from cepheid.kinds.trend.listing.walk import Walker, is_walked
-from cepheid.kinds.trend.look_back.evaluate import Question
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.planning.needs import bounds_span, judged_by_window
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.windows.event_windows import count_windows

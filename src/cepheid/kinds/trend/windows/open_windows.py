@@ -8,6 +8,7 @@ the results, do not depend on how the stream is cut into batches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,22 +21,19 @@ from cepheid.kernels import trailing
 from cepheid.kernels.distinct import distinct
 from cepheid.kernels.ring import MERSENNE
 from cepheid.kinds.trend.listing.match_aggregates import aggregate_matches, fingerprint_matches
-from cepheid.kinds.trend.look_back.evaluate import (
-    Answer,
-    Question,
-    answer_segments,
-    fingerprint_segments,
-)
+from cepheid.kinds.trend.look_back.evaluate import Answer, answer_segments, fingerprint_segments
 from cepheid.kinds.trend.look_back.overlapping import run_overlapping
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import read_relations
 from cepheid.kinds.trend.planning.needs import drops_events
+from cepheid.kinds.trend.program.conjunction import Whole, fingerprints
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.program.reading import read_arrays
 from cepheid.kinds.trend.program.results import groups_of
 from cepheid.kinds.trend.windows.event_windows import (
+    changes_of_sets,
     count_windows,
-    pair_changes,
     report_changes,
 )
 from cepheid.kinds.trend.windows.start_counters import Changes
@@ -48,7 +46,6 @@ from cepheid.patterns.segments import (
     tumbling_segments,
 )
 from cepheid.plans.plan import Evaluator, WindowKind
-from cepheid.plans.template import Template
 
 if TYPE_CHECKING:
     from cepheid.kinds.trend.windows.step import PartitionState
@@ -224,18 +221,19 @@ def segments_of(job: Job, arrays: EventArrays, first: int, last: int) -> Iterato
         yield tumbling_segments(arrays.key, arrays.ts, arrays.bits, width)
 
 
-def _answers(job: Job, question: Question, template: Template, segments: Segments) -> list[Answer]:
+def _answers(job: Job, question: Question, number: int, segments: Segments) -> list[Answer]:
     """Compute aggregates; conditions on whole matches need the matches themselves (§4.5)."""
+    template = job.templates[number]
     if job.plan.choice.evaluator is Evaluator.ENUMERATE:
-        return aggregate_matches(question, template, segments, job.moduli, job.plan.globals)
+        return aggregate_matches(question, template, segments, job.moduli, job.judges[number])
     return answer_segments(question, template, segments, job.moduli)
 
 
 def _answer(job: Job, question: Question, segments: Segments, rows: list[list[Rows]]) -> None:
     """Append the rows of segments to those of every program and number format."""
     kinds = 1 + len(job.moduli)
-    for number, template in enumerate(job.templates):
-        answers = _answers(job, question, template, segments)
+    for number in range(len(job.templates)):
+        answers = _answers(job, question, number, segments)
         some = np.flatnonzero(answers[0].numbers[:, 0].real > 0)
         for place, answer in enumerate(answers):
             rows[number * kinds + place].append(
@@ -301,13 +299,13 @@ def _answer_trailing(
     expiries = several or pairs or job.plan.window.emit_on_expiry
     begin = LONG_AGO if several or pairs else fresh
     sides = [
-        _changes(job, question, template, begin, end, expiries=expiries)
-        for template in job.templates
+        _changes(job, question, number, begin, end, expiries=expiries)
+        for number in range(len(job.templates))
     ]
     moduli = (0, *job.moduli)
     if pairs:
         # Pairs replace the matches of the first program; nothing is left to combine.
-        found = [pair_changes(*s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
+        found = [changes_of_sets(s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
     else:
         (found,) = sides
     if job.plan.window.emit_on_expiry:
@@ -327,7 +325,7 @@ def _answer_trailing(
 
 
 def _changes(
-    job: Job, question: Question, template: Template, begin: int, end: int, *, expiries: bool
+    job: Job, question: Question, number: int, begin: int, end: int, *, expiries: bool
 ) -> list[Changes]:
     """Compute the aggregates of partitions at every time at which events come or leave."""
     arrays, width = question.arrays, job.plan.window.within
@@ -339,7 +337,7 @@ def _changes(
     changes = [_no_change(job, key, time, modulus) for modulus in (0, *job.moduli)]
     now = (arrays.key, arrays.ts, arrays.bits, key)
     for mine, segments in trailing_segments(*now, time - width, time):
-        answers = _answers(job, question, template, segments)
+        answers = _answers(job, question, number, segments)
         ended = answers[0].ended.real > 0
         for change, answer in zip(changes, answers, strict=True):
             _fill(change, mine, answer, ended)
@@ -352,39 +350,23 @@ def _leaving(job: Job, question: Question, changes: Changes) -> NDArray[np.bool_
     now = (arrays.key, arrays.ts, arrays.bits, changes.key)
     prints = []
     for low in (changes.time - width - 1, changes.time - width):
-        sides = np.zeros((len(job.templates) + 1, len(changes.time)), np.uint64)
+        sides = np.zeros((job.patterns, len(job.templates), len(changes.time)), np.uint64)
         for mine, segments in trailing_segments(*now, low, changes.time - 1):
-            for n, template in enumerate(job.templates):
-                sides[n, mine] = _fingerprints(job, question, template, segments)
-            if len(job.templates) > 1:
-                both = fingerprint_segments(question, job.templates[-1], segments, power=2)
-                sides[-1, mine] = both
-        prints.append(sides[0] if len(job.templates) == 1 else _prints_of_pairs(sides))
+            for power, n in product(range(job.patterns), range(len(job.templates))):
+                found = _fingerprints(job, question, n, segments, power + 1)
+                sides[power, n, mine] = found
+        columns = [[Whole(column, MERSENNE) for column in side] for side in sides.tolist()]
+        prints.append(np.array(fingerprints(columns).values, np.uint64))
     return np.asarray(prints[0] != prints[1])
 
 
 def _fingerprints(
-    job: Job, question: Question, template: Template, segments: Segments
+    job: Job, question: Question, number: int, segments: Segments, power: int
 ) -> NDArray[np.uint64]:
+    template = job.templates[number]
     if job.plan.choice.evaluator is Evaluator.ENUMERATE:
-        return fingerprint_matches(question, template, segments, job.plan.globals)
-    return fingerprint_segments(question, template, segments)
-
-
-def _prints_of_pairs(sides: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Compute fingerprints of sets of pairs: the sum over all pairs of the products of two matches.
-
-    P Q has every pair, those of two matches of both sides twice, and each match of both sides with
-    itself; the sum of their squares is the last of the sides.
-    """
-    half = (MERSENNE + 1) // 2
-    return np.array(
-        [
-            (p * q - squares - (c * c - squares) * half) % MERSENNE
-            for p, q, c, squares in sides.T.tolist()
-        ],
-        np.uint64,
-    )
+        return fingerprint_matches(question, template, segments, job.judges[number], power)
+    return fingerprint_segments(question, template, segments, power=power)
 
 
 def _no_change(job: Job, key: NDArray[np.int64], time: NDArray[np.int64], modulus: int) -> Changes:

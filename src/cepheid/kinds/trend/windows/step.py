@@ -30,9 +30,9 @@ from cepheid.kinds.trend.program.reading import read_arrays
 from cepheid.kinds.trend.program.results import groups_of
 from cepheid.kinds.trend.windows.chosen_windows import ChosenMatches, process_chosen
 from cepheid.kinds.trend.windows.event_windows import (
+    changes_of_sets,
     count_windows,
     join,
-    pair_changes,
     report_changes,
     run_count_windows,
     sorted_by_key,
@@ -376,7 +376,7 @@ def _process_trailing(
         sides.append(side)
     if pairs:
         # Pairs replace the matches of the first program; nothing is left to combine.
-        found = [pair_changes(*s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
+        found = [changes_of_sets(s, modulus=m) for *s, m in zip(*sides, moduli, strict=True)]
     else:
         (found,) = sides
     # Residues cannot show whether a match ended; the default numbers can.
