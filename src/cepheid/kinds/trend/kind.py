@@ -47,7 +47,14 @@ class TrendKind(TaskKind):
 
     def compile(self, query: tree.Query, text: str, source: Source) -> TrendPlan:
         """Plan a parsed query; report all its mistakes at once."""
-        return compile_trends(query, text, source)
+        plan = compile_trends(query, text, source)
+        if plan.choice.evaluator is not Evaluator.LINEAR or not any(
+            t.guards for t in plan.patterns
+        ):
+            return plan
+        from cepheid.kinds.trend.program.job import choose_runnable
+
+        return choose_runnable(plan)
 
     def needs(self, plan: TrendPlan) -> Needs:
         """Describe the requirements of a query for a runtime that splits it into tasks."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels import graph as kernel
+from cepheid.kinds.trend.planning.aliases import Alias
 from cepheid.language import tree
 from cepheid.plans.plan import Evaluator
 from cepheid.plans.template import START, Edge, Place, Template
@@ -65,17 +66,6 @@ class GraphTables(NamedTuple):
     allowed: NDArray[np.int64]
     pair_of: NDArray[np.int64]
     waiting_set: NDArray[np.int64]
-
-
-class Alias(NamedTuple):
-    """A variable as which an event only ends the waiting of matches (§4.3).
-
-    The event has another value than its segment of the attributes ``differs``, as bits, so that it
-    can follow a match that has no value of them yet, but not in this segment.
-    """
-
-    variable: str
-    differs: int
 
 
 class _Index(NamedTuple):

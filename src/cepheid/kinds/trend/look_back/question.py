@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, EventArrays
 from cepheid.kinds.trend.look_back.relations import Relation
-from cepheid.kinds.trend.look_back.sub_partitions import Aliases
+from cepheid.kinds.trend.planning.aliases import Aliases
 from cepheid.language import tree
 from cepheid.plans.links import Links
 from cepheid.plans.plan import Evaluator

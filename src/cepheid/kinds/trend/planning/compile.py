@@ -32,7 +32,6 @@ from cepheid.kinds.trend.planning.rewrite import rewrite_pattern
 from cepheid.kinds.trend.planning.skip import plan_skip
 from cepheid.kinds.trend.planning.surveys import check_survey
 from cepheid.kinds.trend.planning.windows import plan_window
-from cepheid.kinds.trend.program.job import choose_runnable
 from cepheid.language import tree
 from cepheid.language.findings import Findings
 from cepheid.patterns.bind_pattern import bind_pattern, joined_patterns
@@ -121,7 +120,7 @@ def compile_trends(query: tree.Query, text: str, source: Source) -> TrendPlan:
     check_size(plan, findings)
     warn_trailing(query, plan, findings)
     findings.raise_errors(text)
-    return choose_runnable(msgspec.structs.replace(plan, warnings=findings.warnings))
+    return msgspec.structs.replace(plan, warnings=findings.warnings)
 
 
 def _ties(query: tree.Query) -> tree.Ties:

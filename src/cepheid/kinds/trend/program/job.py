@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, read_bits
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.kernels.moments import DURATION, second_of
-from cepheid.kinds.trend.look_back.sub_partitions import ALIAS_BITS, Aliases
 from cepheid.kinds.trend.planning.accumulators import SECOND, Part, parts_of
+from cepheid.kinds.trend.planning.aliases import ALIAS_BITS, Aliases
 from cepheid.kinds.trend.planning.granularity import (
     force_evaluator,
     legal_evaluators,
@@ -233,8 +233,7 @@ class Job:
 
 def choose_runnable(plan: TrendPlan) -> TrendPlan:
     """Let a plan look back at single events if no linear system can follow its negations."""
-    guarded = any(template.guards for template in plan.patterns)
-    if not guarded or plan.choice.evaluator is not Evaluator.LINEAR or looks_back(plan):
+    if looks_back(plan):
         return plan
     try:
         Job(plan).try_ties()
