@@ -129,6 +129,14 @@ lint: dev ## Check style, types, layers and spelling
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
+.PHONY: web
+web: web/node_modules ## Build the page of the workbench, with Node; the result is committed
+	@cd web && npm run --silent check && npm run --silent build
+
+web/node_modules: web/package-lock.json
+	@cd web && npm ci --no-audit --no-fund
+	@touch $@
+
 .PHONY: golden
 golden: dev ## Rewrite the expectations of the golden files; review the diff
 	$(BIN)/pytest -p no:randomly tests/golden --update-golden $(ARGS)

@@ -55,6 +55,7 @@ from cepheid.interfaces.cli_options import (
 )
 from cepheid.interfaces.cli_rules import backtest, check_rules
 from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_text_over
+from cepheid.interfaces.cli_serve import serve
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.cli_stream import stream
 from cepheid.interfaces.cli_why import why
@@ -62,6 +63,7 @@ from cepheid.interfaces.commands import Argument, Commands, Option
 from cepheid.interfaces.console import complain, say
 from cepheid.interfaces.rule_queries import EventColumns
 from cepheid.interfaces.standard_input import standard_input
+from cepheid.interfaces.without_pandas import hide_pandas
 from cepheid.language.formatter import format_text
 from cepheid.options import OptionError
 
@@ -259,6 +261,7 @@ for command in (
     why,
     explain,
     fmt,
+    serve,
     stream,
     backtest,
     discover,
@@ -289,16 +292,6 @@ def _options(
 ) -> None:
     for name in functions or ():
         import_functions(name)
-
-
-class _NoPandas:
-    """Hide pandas: Arrow imports it for its first array, which takes longer than a small query."""
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        """Refuse to import pandas, and nothing else."""
-        if fullname == "pandas":
-            message = "the command line does without pandas, unless it starts Spark"
-            raise ModuleNotFoundError(message, name=fullname)
 
 
 def _needs_pandas(arguments: list[str]) -> bool:
@@ -358,7 +351,7 @@ COMPLETION = "_CEPHEID_COMPLETE"
 def main() -> None:
     """Run the command line; a mistake in a query is a message, never a traceback."""
     if not _needs_pandas(sys.argv):
-        sys.meta_path.insert(0, _NoPandas())
+        hide_pandas()
     try:
         try:
             sys.exit(_call(sys.argv[1:]))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import NamedTuple
 
+from cepheid.errors import Span
+from cepheid.language.tree import Expression
+
 NODES_MAX = 16
 """Larger graphs are not drawn: their texts would overlap."""
 
@@ -12,20 +15,37 @@ _STEP, _RADIUS, _MIDDLE = 130, 24, 80
 _LABEL_MAX, _NARROW = 22, 13
 
 
+class Condition(NamedTuple):
+    """A condition in the words of the query, its place there, and what it means.
+
+    Attributes of an arrow's later event have the anchor NEXT.
+    """
+
+    text: str
+    span: Span
+    expression: Expression
+
+
 class Link(NamedTuple):
-    """An arrow from one node to another, by their places, with an optional label."""
+    """An arrow between nodes, by their places, with an optional label and its conditions."""
 
     source: int
     target: int
     label: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 class Graph(NamedTuple):
-    """Nodes by their labels, arrows between them, and the places of nodes with a double border."""
+    """Nodes by their labels, arrows between them, and the places of nodes with a double border.
+
+    Of each node ``types`` has the type of its events, and ``conditions`` what each must satisfy.
+    """
 
     nodes: tuple[str, ...]
     links: tuple[Link, ...]
     ends: frozenset[int] = frozenset()
+    types: tuple[str, ...] = ()
+    conditions: tuple[tuple[Condition, ...], ...] = ()
 
 
 def draw(graph: Graph) -> str:

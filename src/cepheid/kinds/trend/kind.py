@@ -10,7 +10,6 @@ from cepheid.jobs.picture import Graph
 from cepheid.kinds.trend.planning.compile import compile_trends
 from cepheid.kinds.trend.planning.explain import (
     describe_trends,
-    graph_of_template,
     mermaid_of_trends,
     title_of_trends,
 )
@@ -21,6 +20,7 @@ from cepheid.kinds.trend.planning.needs import (
     why_no_trends_on_device,
     why_not_repaired,
 )
+from cepheid.kinds.trend.planning.picture import graphs_of_trends
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
 from cepheid.patterns.symbols import types_of
@@ -71,7 +71,7 @@ class TrendKind(TaskKind):
 
     def graphs(self, plan: TrendPlan) -> tuple[Graph, ...]:
         """Build the automata of the patterns."""
-        return tuple(map(graph_of_template, plan.patterns))
+        return graphs_of_trends(plan)
 
     def check(self, plan: TrendPlan) -> None:
         """Refuse a plan that no evaluator can run (E404)."""

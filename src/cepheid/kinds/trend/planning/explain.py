@@ -9,7 +9,6 @@ from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
-from cepheid.jobs.picture import Graph, Link
 from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.plan import (
@@ -431,7 +430,7 @@ def _mermaid_template(template: Template, prefix: str) -> list[str]:
         )
     for edge in template.edges:
         source = f"{prefix}start" if edge.source == START else f"{prefix}s{edge.source}"
-        guards = _guards_of(template, edge)
+        guards = guards_of(template, edge)
         label = f'|"{_quote(guards)}"|' if guards else ""
         lines.append(f"    {source} -->{label} {prefix}s{edge.target}")
     for idx, guard in enumerate(template.guards):
@@ -444,17 +443,8 @@ def _mermaid_template(template: Template, prefix: str) -> list[str]:
     return lines
 
 
-def graph_of_template(template: Template) -> Graph:
-    """Build the graph of a template: a start, its states, and edges with their guards."""
-    links = tuple(
-        Link(edge.source - START, edge.target - START, _guards_of(template, edge))
-        for edge in template.edges
-    )
-    ends = frozenset(final.state - START for final in template.finals)
-    return Graph(("start", *state_names(template)), links, ends)
-
-
-def _guards_of(template: Template, edge: Edge) -> str:
+def guards_of(template: Template, edge: Edge) -> str:
+    """Name the negated patterns that an edge asks for."""
     words = [f"no {template.guards[guard].text}" for guard in edge.clear]
     return ", ".join(words + [f"{template.guards[guard].text} seen" for guard in edge.hit])
 

@@ -1,0 +1,45 @@
+"""``cepheid serve``: open a workbench in the browser."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Annotated
+
+from cepheid.errors import DataError, Diagnostic
+from cepheid.interfaces.cli_options import FormatOption, TimeOption, TypeOption, UnitOption
+from cepheid.interfaces.commands import Argument, Option
+from cepheid.interfaces.console import say
+
+
+def serve(
+    places: Annotated[
+        list[str] | None,
+        Argument(help="Files or folders of events, event stores, folders of rules."),
+    ] = None,
+    port: Annotated[int, Option(help="The port; 0 is any that is free.")] = 8765,
+    rows: Annotated[int, Option(help="Rows that a run keeps, at most.")] = 100_000,
+    seconds: Annotated[int, Option(help="Seconds that a run may take.")] = 300,
+    write: Annotated[
+        bool, Option("--write", help="Allow to save queries in the folder of rules.")
+    ] = False,
+    time: TimeOption = "ts",
+    type_: TypeOption = "type",
+    time_unit: UnitOption = "us",
+    time_format: FormatOption = None,
+) -> None:
+    """Open a workbench: write queries in the browser, run them, and see matches on a timeline."""
+    if importlib.util.find_spec("starlette") is None or importlib.util.find_spec("uvicorn") is None:
+        helps = ("install it: `pip install 'cepheid[web]'`",)
+        message = "`cepheid serve` needs Starlette and uvicorn, which are not installed"
+        raise DataError([Diagnostic("E585", message, helps=helps)])
+    # Arrow takes longer to load than most commands run.
+    from cepheid.interfaces.web.server import serve as run_server
+    from cepheid.interfaces.web.settings import Columns, Limits, find_settings
+
+    columns = Columns(time, type_, time_unit, time_format)
+    settings = find_settings(places or [], columns, Limits(rows, seconds=seconds), write=write)
+
+    def tell(address: str) -> None:
+        say(f"The workbench is open: {address}\nCtrl+C ends it.")
+
+    run_server(settings, port, tell)

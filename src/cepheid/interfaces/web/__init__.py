@@ -1,0 +1,1 @@
+"""The workbench: a page in the browser to write queries, run them and look at events."""

@@ -1,0 +1,88 @@
+"""The numbers of a result as a chart: lines over windows, bars of groups, or steps of a funnel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from cepheid.interfaces.shown_times import ShownTimes
+from cepheid.interfaces.web.spans import has_matches
+from cepheid.interfaces.web.timeline_task import label_of
+from cepheid.interfaces.web.values import plain
+
+POINTS_MAX = 20_000
+BARS_MAX = 60
+SERIES_MAX = 12
+LEFT_OUT = ("match_id", "window_start", "window_end")
+
+
+def chart_view(table: pa.Table, times: ShownTimes) -> dict[str, Any]:
+    """Choose a chart for a result; an empty kind if there is nothing to draw."""
+    names = table.column_names
+    numbers = [f.name for f in table.schema if _is_number(f.type) and f.name not in LEFT_OUT]
+    if not len(table) or not numbers or has_matches(table):
+        return {"kind": "", "numbers": []}
+    groups = [
+        f.name
+        for f in table.schema
+        if not _is_number(f.type) and f.name not in LEFT_OUT and not pa.types.is_nested(f.type)
+    ]
+    shown = times.of(table.slice(0, POINTS_MAX))
+    if "window_start" in names and len(set(table["window_start"].to_pylist())) > 1:
+        return _lines(shown, numbers, groups) | {"rows": len(table)}
+    return _bars(shown.slice(0, BARS_MAX), numbers, groups) | {"rows": len(table)}
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
+
+
+def _label(row: dict[str, Any], groups: list[str]) -> str:
+    return " ".join(label_of(row[name]) for name in groups)
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    made = float(value)
+    return made if abs(made) < float("inf") else None
+
+
+def _lines(table: pa.Table, numbers: list[str], groups: list[str]) -> dict[str, Any]:
+    """Collect the points of every group; the largest groups have a line of their own."""
+    points: dict[str, list[list[Any]]] = {}
+    for row in table.to_pylist():
+        values = [_number(row[name]) for name in numbers]
+        when = row["window_start"]
+        points.setdefault(_label(row, groups), []).append([_moment(when), *values])
+    largest = sorted(points, key=lambda name: -len(points[name]))[:SERIES_MAX]
+    series = [{"name": name, "points": points[name]} for name in sorted(largest)]
+    return {
+        "kind": "lines",
+        "numbers": numbers,
+        "series": series,
+        "series_count": len(points),
+        "dates": not isinstance(table["window_start"][0].as_py(), int),
+    }
+
+
+def _moment(when: Any) -> Any:
+    """Convert a time to milliseconds, as JavaScript counts; whole numbers stay."""
+    if isinstance(when, int) or when is None:
+        return when
+    iso = plain(when)
+    scalar = pa.scalar(iso.replace("Z", "").partition("+")[0]).cast(pa.timestamp("us"))
+    return scalar.cast(pa.int64()).as_py() / 1000
+
+
+def _bars(table: pa.Table, numbers: list[str], groups: list[str]) -> dict[str, Any]:
+    bars = [
+        {
+            "name": _label(row, groups) or f"row {place + 1}",
+            "values": [_number(row[name]) for name in numbers],
+        }
+        for place, row in enumerate(table.to_pylist())
+    ]
+    return {"kind": "bars", "numbers": numbers, "bars": bars}
