@@ -71,6 +71,8 @@ QUERIES = {
     "SELECT, order": "SELECT k, CAST(x AS STRING) AS t FROM s ORDER BY x DESC, k LIMIT 5",
     "SELECT, aggregates of pairs": "SELECT a.k, COUNT(*) AS n FROM s a WITHIN 3 s JOIN s b "
     "WITHIN 9 s ON a.x < b.x GROUP BY a.k WINDOW 6 s",
+    "SELECT, three streams": "SELECT a.x, b.k, c.ts AS t FROM s a JOIN s b ON a.x = b.x "
+    "JOIN s c ON c.k = b.k AND c.x < 3 WINDOW 9 s",
     "MATCH_RECOGNIZE": CLAUSE.format("{1,3}", ""),
     "MATCH_RECOGNIZE, unbounded": CLAUSE.format("+", ""),
     "MATCH_RECOGNIZE, WITHIN": CLAUSE.format("+", "WITHIN INTERVAL '5' SECOND"),

@@ -228,6 +228,41 @@ def joined_aggregations(draw: st.DrawFn) -> str:
     return f"{text} {window}".strip()
 
 
+THIRDS = (
+    "c.k = b.k",
+    "a.k = c.k AND b.x < c.x",
+    "c.x > a.x",
+    "c.g = a.g AND c.k = b.k",
+    "a.x + b.x + c.x > 2 OR c.k = a.k",
+    "c.y IS NOT NULL AND c.y = a.y",
+    "b.ts < c.ts AND c.d > a.x",
+)
+
+
+@st.composite
+def many_joins(draw: st.DrawFn, *, aggregated: bool = False, one: bool = False) -> str:
+    """Draw a join of three streams or four; with ``one``, of a stream with itself."""
+    names = ["s"] * 4 if one else ["s", "r", "s", "r"]
+    lengths = [f" WITHIN {draw(st.integers(1, 6))} us" for _ in range(4)]
+    if not aggregated and draw(st.booleans()):
+        lengths = [""] * 4
+    items = "a.ts, b.ts AS t, c.ts AS u, a.x + b.x + c.x AS z, c.k"
+    if aggregated:
+        items = draw(choice(("COUNT(*)", "SUM(c.x) AS n, COUNT(DISTINCT a.k) AS d")))
+    if not aggregated and draw(choice((False, False, True))):
+        items = "*"
+    text = f"SELECT {items} FROM {names[0]} a{lengths[0]}"
+    text += f" JOIN {names[1]} b{lengths[1]} ON {draw(choice(PAIRS))}"
+    text += f" JOIN {names[2]} c{lengths[2]} ON {draw(choice(THIRDS))}"
+    if draw(choice((False, False, True))):
+        text += f" JOIN {names[3]} e{lengths[3]} ON e.k = a.k AND e.x >= c.x"
+    text += draw(choice(("", "", " WHERE b.x > 0 AND a.ts <= c.ts")))
+    if aggregated:
+        text += draw(choice((" GROUP BY b.k", "")))
+        return text + draw(choice((" WINDOW 5 us", " WINDOW 6 us SLIDE 2 us")))
+    return text if lengths[0] else f"{text} WINDOW {draw(st.integers(1, 6))} us"
+
+
 @st.composite
 def sessions(draw: st.DrawFn) -> str:
     """Draw an aggregation of sessions."""

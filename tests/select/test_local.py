@@ -18,15 +18,19 @@ from tests.select.cases import (
     filters,
     joined_aggregations,
     joins,
+    many_joins,
     ordered,
     plain,
     rows,
     table_of,
+    unordered,
 )
 
 import cepheid
+from cepheid.errors import UnsupportedError
 from cepheid.kinds.selection import join as select_join
 from cepheid.kinds.selection import windows as select_windows
+from cepheid.plans.plan import SelectPlan
 from cepheid.testing.oracle_select import evaluate_select
 
 Events = list[dict[str, Any]]
@@ -67,6 +71,34 @@ def test_joins_are_as_defined(text: str, events: Events, others: Events) -> None
 def test_aggregates_of_pairs_are_as_defined(text: str, events: Events, others: Events) -> None:
     expected = evaluate_select(text, {"s": events, "r": others})
     assert plain(run(text, events, others)) == plain(expected)
+
+
+@given(many_joins() | many_joins(aggregated=True), rows(6), rows(6))
+def test_joins_of_more_streams_are_as_defined(text: str, events: Events, others: Events) -> None:
+    expected = evaluate_select(text, {"s": events, "r": others})
+    assert plain(run(text, events, others)) == plain(expected)
+
+
+@given(
+    many_joins(one=True) | many_joins(one=True, aggregated=True) | joined_aggregations(),
+    rows(10),
+    st.integers(1, 4),
+)
+def test_joins_of_a_live_stream_with_itself(text: str, events: Events, count: int) -> None:
+    text = text.replace("JOIN r ", "JOIN s ")
+    query, table = cepheid.query(text), table_of(events)
+    aggregated = SelectPlan.of(query.plan).select.then is not None
+    if aggregated and "WINDOW" not in text:
+        with pytest.raises(UnsupportedError, match="E405"):
+            query.live(table.schema)
+        return
+    live = query.live(table.schema)
+    found = []
+    for begin in range(0, len(table), count):
+        found += live.feed(table.slice(begin, count)).to_pylist()
+        live = query.live(table.schema, state=live.save())
+    found += live.close().to_pylist()
+    assert unordered(found) == unordered(query.run(table).to_pylist())
 
 
 @given(ordered(), rows(8), rows(8))

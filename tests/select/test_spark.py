@@ -22,6 +22,7 @@ from tests.select.cases import (
     agree,
     joined_aggregations,
     joins,
+    many_joins,
     plain,
     rows,
     sessions,
@@ -355,6 +356,33 @@ def test_rows_in_an_order(spark: SparkSession, text: str) -> None:
 def test_sessions_are_as_defined(spark: SparkSession, text: str, events: Events) -> None:
     frame = spark.createDataFrame(table_of(events))
     assert found(text, frame) == unordered(evaluate_select(text, {"s": events}))
+
+
+@few
+@given(many_joins() | many_joins(aggregated=True), rows(6), rows(6))
+def test_joins_of_more_streams_are_as_defined(
+    spark: SparkSession, text: str, events: Events, others: Events
+) -> None:
+    frames = {"s": spark.createDataFrame(table_of(events)), "r": table_of(others)}
+    assert found(text, frames) == unordered(evaluate_select(text, {"s": events, "r": others}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """SELECT a.ts, b.ts AS t, c.ts AS u FROM s a JOIN s b ON a.k = b.k
+        JOIN s c ON c.x > b.x AND c.x < 50 WINDOW 7 us""",
+        """SELECT a.k, COUNT(*) AS n, MAX(b.x) AS x FROM s a WITHIN 7 us JOIN s b WITHIN 5 us
+        ON a.x < b.x AND b.x < 50 GROUP BY a.k WINDOW 4 us""",
+    ],
+)
+def test_a_live_stream_joined_with_itself(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    stream = live(spark, tmp_path / "s", LIVE, pa.timestamp("us", "UTC"))
+    result = cepheid.query(text).stream(stream, watermark="1 minute")
+    assert drained(result) == unordered(evaluate_select(text, {"s": LIVE}))
+    apart = text.replace("JOIN s b", "JOIN r b")
+    with pytest.raises(cepheid.UnsupportedError, match="E405"):
+        cepheid.query(apart).stream({"s": stream, "r": stream}, watermark="1 minute")
 
 
 @few

@@ -110,6 +110,8 @@ OTHER_FUNCTIONS = {
     "STARTSWITH": "STARTS_WITH(text, begin)",
     "CONTAINS": "text LIKE '%part%'",
     "REGEXP_LIKE": "text LIKE 'a%'",
+    "DATE_TRUNC": "WINDOW 1 hour",
+    "DATE_PART": "HOUR(time)",
     "LAG": "PREV(S).attribute",
     "LEAD": "NEXT(S).attribute",
 }

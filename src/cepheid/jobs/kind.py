@@ -222,6 +222,11 @@ class Kind(ABC):
         """Refuse a plan that has no result before its stream ends (E405)."""
         del plan
 
+    def lives_as_stage(self, plan: Any) -> bool:
+        """Check whether a live stream runs the plan as the only stage of a pipeline."""
+        del plan
+        return False
+
     def from_index(self, plan: Any, snapshot: Any, method: str) -> Any:
         """Answer a query from the indexes of a store alone; None if events must be read."""
         del plan, snapshot, method

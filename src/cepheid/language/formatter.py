@@ -173,8 +173,12 @@ def _select_clauses(query: tree.SelectQuery) -> list[tuple[tree.Node, str]]:
     clauses: list[tuple[tree.Node, str]] = [(query.items[-1], f"SELECT {items}")]
     clauses.append((query.streams[0], f"FROM {_format_stream(query.streams[0])}"))
     if query.on is not None:
-        on = format_expression(query.on)
-        clauses.append((query.on, f"JOIN {_format_stream(query.streams[1])} ON {on}"))
+        conditions: tuple[tree.Expression, ...] = (query.on,)
+        if len(query.streams) > 2 and isinstance(query.on, tree.Logical):
+            conditions = query.on.operands
+        for stream, condition in zip(query.streams[1:], conditions, strict=True):
+            on = format_expression(condition)
+            clauses.append((condition, f"JOIN {_format_stream(stream)} ON {on}"))
     if query.where is not None:
         clauses.append((query.where, f"WHERE {format_expression(query.where)}"))
     if query.group_by:

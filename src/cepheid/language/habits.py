@@ -47,11 +47,21 @@ _WINDOWS = frozenset(
     ["WITHIN", "WINDOW", "EVERY", "TUMBLE", "TUMBLING", "HOP", "HOPPING", "SLIDING"]
 )
 _FROM_ANOTHER = "write `CREATE STREAM name AS SELECT …; SELECT … FROM name`"
+_INNER = "a `JOIN` has the pairs that fit; for events without a partner write a pattern with `NOT`"
 _LIMIT = "write `LIMIT 3` at the end, after `ORDER BY`"
 _OF_SELECT = {
     "DISTINCT": "write `SELECT x, COUNT(*) AS n FROM events GROUP BY x`",
     "TOP": _LIMIT,
-    "JOIN": "a `SELECT` joins two streams: store the pairs, and join them with the third",
+    "LEFT": _INNER,
+    "RIGHT": _INNER,
+    "FULL": _INNER,
+    "OUTER": _INNER,
+    "CROSS": "write `JOIN b ON a.id = b.id`, with the condition after `ON`",
+    "USING": "write the columns with their streams: `ON a.id = b.id`",
+    "FILTER": "write `SUM(CASE WHEN condition THEN x END)`",
+    "OFFSET": "`LIMIT n` gives the first rows; leave out those before yourself",
+    "ILIKE": "write `LOWER(x) LIKE 'a%'`",
+    "QUALIFY": "filter the rows of groups with `HAVING`",
     "OVER": "compare events by a pattern: `RETURN … PATTERN S+ WHERE S.x < NEXT(S).x`",
     "WITH": _FROM_ANOTHER,
     "UNION": "run the two on their own, or as a workload",

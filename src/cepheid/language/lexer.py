@@ -85,6 +85,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _MODE = re.compile(r"[^\W\d]\w*(?:-\w+)*")
+_INNER_JOIN = re.compile(r"inner\s+join\b", re.IGNORECASE)
 _TWO_WORDS = re.compile(
     r"(group(?:\s*-\s*|\s+)by|partition\s+by|min\s+length|at\s+least|at\s+most"
     r"|after\s+match\s+skip|order\s+by)\b",
@@ -291,6 +292,9 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
     best = _BEST.match(text, match.start())
     if best is not None and best.lastgroup in accepted:
         return best.lastgroup or "TOP", best.group(), best.end()
+    inner = _INNER_JOIN.match(text, match.start()) if "JOIN" in accepted else None
+    if inner is not None:
+        return "JOIN", inner.group(), inner.end()
     two_words = _TWO_WORDS.match(text, match.start())
     if two_words is not None:
         keyword = "_".join(re.findall(r"\w+", two_words.group().upper()))

@@ -74,16 +74,25 @@ class SelectBuilder:
     def select_query(self, c: Children[Any]) -> tree.SelectQuery:
         """Gather the clauses after FROM, which may stand in any order, each once."""
         clauses = [child for child in c if isinstance(child, Clause)]
-        join = next((child for child in c if isinstance(child, Join)), None)
+        joins = [child for child in c if isinstance(child, Join)]
         streams = [child for child in c if isinstance(child, tree.Stream)]
         return tree.SelectQuery(
             span=token_span(c[0]).to(token_span(c[-1])),
             items=tuple(child for child in c if isinstance(child, tree.ReturnItem | tree.Star)),
-            streams=(*streams, *([join.stream] if join else [])),
-            on=join.on if join else None,
+            streams=(*streams, *(join.stream for join in joins)),
+            on=_all_of(joins),
             **gather_clauses(clauses),
         )
 
     def ended_select_query(self, c: Children[Any]) -> tree.SelectQuery:
         assert isinstance(c[-1], Token), "the query ends with a mark"
         return self.select_query(c[:-1])
+
+
+def _all_of(joins: list[Join]) -> tree.Expression | None:
+    """Combine the conditions after ON: of several, each is an operand of AND."""
+    conditions = tuple(join.on for join in joins)
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    span = conditions[0].span.to(conditions[-1].span)
+    return tree.Logical(span=span, operator="AND", operands=conditions)

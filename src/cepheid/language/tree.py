@@ -331,7 +331,10 @@ class OrderItem(Node, frozen=True, eq=False):
 
 
 class SelectQuery(Query, frozen=True, eq=False):
-    """``SELECT items FROM stream [JOIN stream ON condition] ...`` (§10)."""
+    """``SELECT items FROM stream [JOIN stream ON condition] ...`` (§10).
+
+    With more than one JOIN, the operands of ``on`` are the conditions of each.
+    """
 
     pattern: Pattern = NO_PATTERN
     items: tuple[ReturnItem | Star, ...] = ()

@@ -33,7 +33,7 @@ class SelectWindow(msgspec.Struct, frozen=True):
     """Windows of ``within`` ticks or events, one every ``slide``; of sessions it is the gap.
 
     In a join, events of the first stream wait for ``within``, and those of the second for
-    ``second``, 0 if that is the same.
+    ``second``, 0 if that is the same; ``further`` are those of the streams after, if they differ.
     """
 
     extent: Extent = Extent.NONE
@@ -41,6 +41,11 @@ class SelectWindow(msgspec.Struct, frozen=True):
     slide: int = 0
     tick_ns: int = 1000
     second: int = 0
+    further: tuple[int, ...] = ()
+
+    def lengths_of(self, count: int) -> tuple[int, ...]:
+        """Return how long the events of each stream of a join wait for those of the others."""
+        return (*self.lengths, *(self.further or (self.within,) * (count - 2)))
 
     @property
     def lengths(self) -> tuple[int, int]:

@@ -275,6 +275,10 @@ def stream(query: CompiledQuery, events: Any, asked: LiveOptions) -> Any:
 
         return stream_changes(query, events, asked)
     kind, streams = kind_of(query.plan), named_streams(query.plan, events)
+    if kind.lives_as_stage(query.plan):
+        from cepheid.runtimes.staged import Staged
+
+        return stream_frame(Staged(query), streams[0], asked)
     if not isinstance(kind, TaskKind):
         from cepheid.runtimes.spark.selection.stream import stream_select
 
@@ -295,10 +299,12 @@ def live(
     """Run a query over a stream, or over a table that changes, in this process."""
     from cepheid.jobs.changes.asked import Changes
     from cepheid.runtimes.live_query import LiveQuery
+    from cepheid.runtimes.staged import Staged
 
     asked = Changes.of(changes)
     if asked is None:
-        return LiveQuery(query, _columns(schema), watermark or "0 seconds", state)
+        staged = Staged(query) if kind_of(query.plan).lives_as_stage(query.plan) else query
+        return LiveQuery(staged, _columns(schema), watermark or "0 seconds", state)
     from cepheid.runtimes.live_changes import LiveChanges
 
     return LiveChanges(query, _columns(schema), watermark, state, asked)

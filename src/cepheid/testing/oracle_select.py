@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -350,6 +351,8 @@ def _pairs(
 ) -> list[Aliased]:
     """Find all pairs of a window that satisfy both conditions, in order of arrival."""
     assert query.on is not None, "a join has a condition"
+    if len(query.streams) > 2:
+        return _tuples(query, streams, time)
     names = [stream.alias.text for stream in query.streams]
     # All events in one order: by time, the first stream first, then by arrival.
     arrivals: list[tuple[int, int, int]] = []
@@ -380,3 +383,30 @@ def _pairs(
             if all(_value(condition, row) is True for condition in conditions):
                 result.append(row)
     return result
+
+
+def _tuples(
+    query: tree.SelectQuery, streams: Mapping[str, Sequence[Row]], time: str
+) -> list[Aliased]:
+    """Find all tuples of three and more streams, in the order of their last events (§10.12)."""
+    inputs = [streams[stream.name.text] for stream in query.streams]
+    lengths = []
+    for stream in query.streams:
+        extent = stream.within or (query.window.within if query.window is not None else None)
+        assert isinstance(extent, tree.Duration), "such a join has windows of time"
+        lengths.append(extent.microseconds)
+    found: list[tuple[list[tuple[int, int, int]], Aliased]] = []
+    for events in product(*(list(enumerate(rows)) for rows in inputs)):
+        times = [row[time] for _, row in events]
+        near = all(
+            later - earlier < length
+            for earlier, length in zip(times, lengths, strict=True)
+            for later in times
+        )
+        named = zip(query.streams, events, strict=True)
+        row: Aliased = {stream.alias.text: event for stream, (_, event) in named}
+        conditions = [query.on, *([query.where] if query.where is not None else [])]
+        if near and all(_value(c, row) is True for c in conditions if c is not None):
+            places = [(times[side], side, number) for side, (number, _) in enumerate(events)]
+            found.append((sorted(places, reverse=True), row))
+    return [row for _, row in sorted(found, key=lambda one: one[0])]

@@ -179,7 +179,9 @@ def columns_read(stage: StagePlan, place: int) -> tuple[str, ...] | None:
     if not isinstance(plan, SelectPlan) or len(plan.streams) == 1:
         return plan.columns
     streams = plan.select.streams
-    read = [streams[place].reads] if len(stage.reads) > 1 else [s.reads for s in streams]
+    name = list(dict.fromkeys(plan.streams))[place if len(stage.reads) > 1 else 0]
+    whole = len(stage.reads) == 1
+    read = [stream.reads for stream in streams if whole or stream.name == name]
     if None in read:
         return None
     return tuple(dict.fromkeys(name for names in read for name in names or ()))

@@ -79,7 +79,7 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
         limit=limit,
         then=then,
         window=window,
-        equal=_equal_pairs(query, on, where) if on is not None else (),
+        equal=_equal_pairs(query, on, where) if on and len(query.streams) == 2 else (),
     )
     streams = tuple(
         SelectStream(s.name.text, s.alias.text, _reads(select, s.alias.text, source))
@@ -110,13 +110,17 @@ def _is_aggregated(query: tree.SelectQuery) -> bool:
 
 
 def _check_streams(query: tree.SelectQuery, findings: Findings) -> None:
-    if len(query.streams) == 2 and query.streams[0].alias == query.streams[1].alias:
-        first, second = (stream.alias for stream in query.streams)
-        note = Note("the first one is here", first.span)
-        message = f"both streams are called `{first.text}`"
-        names = [stream.name.text for stream in query.streams]
-        help_ = f"give them aliases: `FROM {names[0]} x JOIN {names[1]} y ON ...`"
-        findings.add("E334", message, second.span, help_, notes=(note,))
+    seen: dict[str, tree.Stream] = {}
+    for stream in query.streams:
+        alias = stream.alias
+        first = seen.setdefault(alias.text, stream)
+        if first is stream:
+            continue
+        note = Note("the first one is here", first.alias.span)
+        both = "both" if len(query.streams) == 2 else "two"
+        message = f"{both} streams are called `{alias.text}`"
+        help_ = f"give them aliases: `FROM {first.name.text} x JOIN {stream.name.text} y ON ...`"
+        findings.add("E334", message, alias.span, help_, notes=(note,))
 
 
 def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings) -> None:
@@ -143,14 +147,16 @@ def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings
     if window is not None and kept:
         message = "a `JOIN` has `WINDOW`, or `WITHIN` after each of its streams"
         findings.add("E333", message, window.span, "leave one of them out")
-    elif len(kept) == 1:
-        message = "`WITHIN` stands after both streams of a `JOIN`, or after none"
+    elif kept and len(kept) < len(query.streams):
+        every = "both streams" if len(query.streams) == 2 else "every stream"
+        message = f"`WITHIN` stands after {every} of a `JOIN`, or after none"
         help_ = "write `FROM a WITHIN 1 hour JOIN b WITHIN 2 hours ON ...`"
         findings.add("E333", message, kept[0].span, help_)
     elif window is None and not kept:
         assert query.on is not None, "a join has a condition"
         help_ = "say how far apart events may be: `WINDOW 10 minutes`, `WINDOW 100 EVENTS`"
         findings.add("E333", "a `JOIN` needs `WINDOW`", query.on.span, help_)
+    _check_many(query, findings)
     if window is None:
         pass
     elif window.session:
@@ -162,6 +168,17 @@ def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings
         findings.add("E333", message, window.slide.span, "leave `SLIDE` out")
 
 
+def _check_many(query: tree.SelectQuery, findings: Findings) -> None:
+    """Report windows of events where there are more than two streams."""
+    extents = [stream.within for stream in query.streams]
+    extents += [query.window.within] if query.window is not None else []
+    counted = [extent for extent in extents if isinstance(extent, tree.EventCount)]
+    if len(query.streams) > 2 and counted:
+        message = "a `JOIN` of more than two streams has windows of time"
+        help_ = "say how far apart events may be: `WINDOW 10 minutes`"
+        findings.add("E333", message, counted[0].span, help_)
+
+
 def _check_pairs(query: tree.SelectQuery, kept: list[tree.Stream], findings: Findings) -> None:
     """Report what does not go with aggregates over the pairs of a join."""
     if len(kept) < len(query.streams):
@@ -170,7 +187,9 @@ def _check_pairs(query: tree.SelectQuery, kept: list[tree.Stream], findings: Fin
         help_ += "`WINDOW` is then that of the aggregates"
         findings.add("E333", message, query.streams[-1].span, help_)
     window = query.window
-    if window is not None and isinstance(window.within, tree.EventCount):
+    if window is None or not isinstance(window.within, tree.EventCount):
+        _check_many(query, findings)
+    else:
         message = "pairs of a `JOIN` are not numbered, so they have no windows of events"
         findings.add("E333", message, window.span, "give the window a length of time")
 
@@ -206,25 +225,29 @@ def _plan_window(
 
 
 def _plan_waiting(query: tree.SelectQuery, source: Source, scope: SelectScope) -> SelectWindow:
-    """Plan how long the events of each stream of a join wait for those of the other."""
-    first, second = (stream.within for stream in query.streams)
-    if first is None or second is None:
+    """Plan how long the events of each stream of a join wait for those of the others."""
+    given = [stream.within for stream in query.streams]
+    extents = [extent for extent in given if extent is not None]
+    if len(extents) < len(given):
         return SelectWindow()  # Reported with the clauses.
-    for extent in (first, second):
+    first = extents[0]
+    for extent in extents:
         if _length(extent) == 0:
             message = "a window cannot have the length zero"
             scope.findings.add("E315", message, extent.span, "write a length of one or more")
             return SelectWindow()
-    if type(first) is not type(second):
-        message = "the windows of the streams measure different things, time and events"
-        scope.findings.add("E306", message, second.span, "give both in time or both in events")
-        return SelectWindow()
+        if type(first) is not type(extent):
+            message = "the windows of the streams measure different things, time and events"
+            scope.findings.add("E306", message, extent.span, "give both in time or both in events")
+            return SelectWindow()
     tick_ns = tick_of(source, list(scope.schemas.values()))
-    lengths = _length(first), _length(second)
-    if isinstance(first, tree.EventCount):
-        return SelectWindow(Extent.EVENTS, lengths[0], 0, tick_ns, lengths[1])
-    ticks = in_ticks(lengths, tick_ns, source, first.span, scope.findings) or lengths
-    return SelectWindow(Extent.TIME, ticks[0], 0, tick_ns, ticks[1])
+    lengths = tuple(map(_length, extents))
+    kind = Extent.EVENTS
+    if not isinstance(first, tree.EventCount):
+        kind = Extent.TIME
+        ticks = in_ticks(lengths, tick_ns, source, first.span, scope.findings)
+        lengths = tuple(ticks or lengths)
+    return SelectWindow(kind, lengths[0], 0, tick_ns, lengths[1], tuple(lengths[2:]))
 
 
 def _length(extent: tree.Duration | tree.EventCount) -> int:

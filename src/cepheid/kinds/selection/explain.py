@@ -71,6 +71,13 @@ def _window(select: Selection) -> list[str]:
     if window.extent is Extent.NONE:
         return ["none: the whole stream is one"]
     within = _length(window, window.within)
+    if select.kind is SelectKind.JOIN and len(select.streams) > 2:
+        lengths = window.lengths_of(len(select.streams))
+        if len(set(lengths)) == 1:
+            return [f"tuples whose events are less than {within} apart"]
+        pairs = zip(select.streams, lengths, strict=True)
+        shown = ", ".join(f"{s.alias} {_length(window, length)}" for s, length in pairs)
+        return [f"an event waits for later ones of the others: {shown}"]
     if select.kind is SelectKind.JOIN:
         first, second = (_length(window, length) for length in window.lengths)
         names = [stream.alias for stream in select.streams]
@@ -101,6 +108,8 @@ def _local(select: Selection) -> str:
         return "events of one session are added up, batch by batch; parts of a session are merged"
     if select.kind is SelectKind.AGGREGATE:
         return "stretches that no edge of a window cuts are added up once, windows from them"
+    if len(select.streams) > 2:
+        return "tuples grow stream by stream: candidates by windows and equal columns"
     if select.equal:
         return f"candidates by window and equal {_keys(select)}; the rest is asked of pairs"
     return "candidates by window; the condition is asked of blocks of pairs"
@@ -160,6 +169,8 @@ def describe_batch(select: Selection) -> list[str]:
             "Spark's window functions number the events, then a join of these numbers",
             "  one task numbers all events: Spark has no such windows",
         ]
+    if len(select.streams) > 2:
+        return ["Spark's joins, one after the other, by columns and distances in time"]
     if select.equal:
         return [f"Spark's join on {_keys(select)} and the distance in time"]
     return [
@@ -170,9 +181,11 @@ def describe_batch(select: Selection) -> list[str]:
 
 def describe_live_select(select: Selection) -> list[str]:
     """Describe how Spark runs the query on a stream, with the reason."""
-    why = why_not_live(select)
+    why = why_not_live(select) or why_not_apart(select)
     if why:
         return [f"no: {why}"]
+    if runs_as_stage(select):
+        return ["an operator of Cepheid in one bucket: the join, then what follows it"]
     if select.kind is SelectKind.FILTER:
         return ["Spark's filter, without state"]
     if select.kind is SelectKind.AGGREGATE:
@@ -206,7 +219,7 @@ def _describe_windows(select: Selection) -> list[str]:
 def why_not_live(select: Selection) -> str:
     """Explain why a SELECT cannot run on a live stream; empty if it can."""
     if select.then is not None:
-        return "aggregates over the pairs of a `JOIN` are for streams that have ended"
+        return why_not_live(select.then)
     if is_ordered(select):
         return "`ORDER BY` and `LIMIT` need the whole answer, and a stream has no end"
     if select.kind is SelectKind.FILTER:
@@ -214,6 +227,21 @@ def why_not_live(select: Selection) -> str:
     if select.window.extent is Extent.NONE:
         return "without a window, aggregates of a stream are known at its end"
     return ""
+
+
+def runs_as_stage(select: Selection) -> bool:
+    """Check whether a live join runs as a stage: its pairs are aggregated, or are tuples."""
+    return select.then is not None or len(select.streams) > 2
+
+
+def why_not_apart(select: Selection) -> str:
+    """Explain why a join cannot run over several live streams; empty if it can."""
+    if not runs_as_stage(select) or len({stream.name for stream in select.streams}) == 1:
+        return ""
+    what = "aggregates over the pairs of a `JOIN`"
+    if len(select.streams) > 2:
+        what = "tuples of a `JOIN` of more than two streams"
+    return f"{what} are for one live stream that is joined with itself, or streams that have ended"
 
 
 def is_ordered(select: Selection) -> bool:

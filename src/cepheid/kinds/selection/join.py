@@ -29,7 +29,8 @@ from cepheid.plans.selection import Extent, Selection, aliases_in
 BLOCK_PAIRS = 1 << 20
 """Pairs on which a condition is evaluated at once."""
 
-_HASHED = (ValueKind.TEXT, ValueKind.INTEGER, ValueKind.BOOLEAN)
+HASHED = (ValueKind.TEXT, ValueKind.INTEGER, ValueKind.BOOLEAN)
+"""The kinds whose equality is that of their bits."""
 
 
 class Side(NamedTuple):
@@ -114,12 +115,12 @@ def _sides(
         length = len(tables[i])
         mask = holds(own[i], lookup_in(columns[i]), length)
         kept = np.ones(length, np.bool_) if mask is None else mask
-        times = _in_one_unit(read_times(columns[i], time), tables, i, time)
+        times = in_one_unit(read_times(columns[i], time), tables, i, time)
         sides.append(Side(aliases[i], columns[i], times, kept & (codes[i] >= 0), codes[i]))
     return (sides[0], sides[1]), rest
 
 
-def _in_one_unit(
+def in_one_unit(
     times: NDArray[np.int64], tables: Sequence[pa.Table], place: int, name: str
 ) -> NDArray[np.int64]:
     """Convert the times of a stream to nanoseconds if the other stream has nanoseconds."""
@@ -145,10 +146,10 @@ def _key_codes(
     for pair in select.equal:
         vectors = [c.vector(name) for c, name in zip(columns, pair, strict=True)]
         kinds = {vector.kind for vector in vectors}
-        if len(kinds) != 1 or not kinds <= set(_HASHED):
+        if len(kinds) != 1 or not kinds <= set(HASHED):
             continue
         used.add(pair)
-        arrays.append(pa.concat_arrays([_plain(vector) for vector in vectors]))
+        arrays.append(pa.concat_arrays([plain_keys(vector) for vector in vectors]))
         valid = [
             np.ones(size, np.bool_) if vector.valid is None else vector.valid
             for vector, size in zip(vectors, sizes, strict=True)
@@ -159,7 +160,8 @@ def _key_codes(
     return [codes[: sizes[0]], codes[sizes[0] :]], used
 
 
-def _plain(vector: Vector) -> pa.Array[Any]:
+def plain_keys(vector: Vector) -> pa.Array[Any]:
+    """Return the values of a key as Arrow has them, without NULL."""
     if vector.kind is ValueKind.TEXT:
         return vector.texts.cast(pa.large_string())
     return pa.array(vector.numbers)
@@ -186,20 +188,20 @@ def _candidates(
     if window.extent is Extent.TIME:
         low = np.searchsorted(right.times, left.times - second, side="right")
         high = np.searchsorted(right.times, left.times + first, side="left")
-        yield from _ranges(_from(left, begins[0]), right, low, high)
+        yield from ranges(_from(left, begins[0]), right, low, high)
         old = left._replace(kept=left.kept & (np.arange(len(left.kept)) < begins[0]))
         low = np.searchsorted(left.times, right.times - first, side="right")
         high = np.searchsorted(left.times, right.times + second, side="left")
         if begins[0]:
-            for pairs in _ranges(_from(right, begins[1]), old, low, high):
+            for pairs in ranges(_from(right, begins[1]), old, low, high):
                 yield Pairs(pairs.right, pairs.left)
         return
     # If times are equal, events of the first stream come first.
     high = np.searchsorted(right.times, left.times, side="left")
-    yield from _ranges(_from(left, begins[0]), right, np.maximum(high - second, 0), high)
+    yield from ranges(_from(left, begins[0]), right, np.maximum(high - second, 0), high)
     high = np.searchsorted(left.times, right.times, side="right")
     probe = _from(right, begins[1])
-    for pairs in _ranges(probe, left, np.maximum(high - first, 0), high):
+    for pairs in ranges(probe, left, np.maximum(high - first, 0), high):
         yield Pairs(pairs.right, pairs.left)
 
 
@@ -208,7 +210,7 @@ def _from(side: Side, begin: int) -> Side:
     return side._replace(kept=side.kept & (np.arange(len(side.kept)) >= begin))
 
 
-def _ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Iterator[Pairs]:
+def ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Iterator[Pairs]:
     """Pair the probes with the other stream's rows in [low, high) that have the same key."""
     rows = np.flatnonzero(other.kept)
     rows = rows[stable_order(other.codes[rows])]
@@ -276,10 +278,14 @@ def _result(select: Selection, time: str, left: Side, right: Side, pairs: Pairs)
 def _timed(found: pa.Table, time: str, left: Side, right: Side, pairs: Pairs) -> pa.Table:
     """Add the time of pairs, which is that of their later event."""
     later = np.maximum(left.times[pairs.left], right.times[pairs.right])
-    kinds = [type_of_times(side.columns.arrow(time).type) for side in (left, right)]
-    # Both times are in the finer unit.
+    return with_time(found, time, [left, right], later)
+
+
+def with_time(found: pa.Table, time: str, sides: Sequence[Side], latest: Rows) -> pa.Table:
+    """Add the times of the latest events to rows; all are in the finest unit of the streams."""
+    kinds = [type_of_times(side.columns.arrow(time).type) for side in sides]
     kind = next((k for k in kinds if is_nanoseconds(k)), kinds[0])
-    times: Any = pa.array(later)
+    times: Any = pa.array(latest)
     placed = times if pa.types.is_integer(kind) else times.cast(kind)
     # COUNT(*) alone reads no column, and a table without columns has no rows.
     return pa.table([*found.columns, placed], names=[*found.column_names, time])

@@ -17,7 +17,7 @@ from cepheid.kinds.selection.steps import JoinSteps, WindowSteps
 from cepheid.kinds.selection.windows import Stretches
 from cepheid.plans.plan import SelectPlan
 
-FORMAT = Format("aggregated pairs", 1, "a JOIN")
+FORMAT = Format("joined", 1, "a JOIN")
 
 
 class _Both(Meant):

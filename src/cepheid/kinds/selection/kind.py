@@ -14,6 +14,7 @@ from cepheid.kinds.selection.explain import (
     describe_select,
     is_ordered,
     mermaid_of_select,
+    runs_as_stage,
     title_of_select,
     why_not_live,
 )
@@ -153,14 +154,17 @@ class SelectKind(Kind):
         keys = tuple(key.name for key in plan.select.keys)
         return keys + (() if whole else ("window_start", "window_end"))
 
+    def lives_as_stage(self, plan: SelectPlan) -> bool:
+        """Check for a join whose rows follow from a state, and not from Spark's join alone."""
+        names = {stream.name for stream in plan.select.streams}
+        return runs_as_stage(plan.select) and len(names) == 1
+
     def check_live(self, plan: SelectPlan) -> None:
         """Refuse aggregates without a window, which are known at the end of a stream (E405)."""
         why = why_not_live(plan.select)
         if why:
             helps = ("add `WINDOW 10 minutes`, or `WINDOW 1000 EVENTS`",)
-            if plan.select.then is not None:
-                helps = ("write the pairs of the `JOIN` to a stream, and aggregate that",)
-            elif is_ordered(plan.select):
+            if is_ordered(plan.select.then or plan.select):
                 helps = ("leave `ORDER BY` and `LIMIT` out, or run the query over what has come",)
             raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
 

@@ -11,6 +11,7 @@ from cepheid.events.files import present
 from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
 from cepheid.jobs.ordering import sort_events
 from cepheid.kinds.selection.join import join_tables
+from cepheid.kinds.selection.many_join import join_many
 from cepheid.kinds.selection.ordering import order_rows
 from cepheid.kinds.selection.pairs import following
 from cepheid.kinds.selection.rows import filter_rows
@@ -67,11 +68,12 @@ class LocalSelect(NamedTuple):
         return self.answer(slices_of(table, rows), table.schema)
 
     def answer_streams(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Join two streams."""
+        """Join two streams, or more."""
         select = self.plan.select
         pairs = zip(tables, select.streams, strict=True)
         ordered = [sort_events(_read(table, stream), self.plan) for table, stream in pairs]
-        rows = join_tables(select, self.plan.time, ordered)
+        join = join_tables if len(ordered) == 2 else join_many
+        rows = join(select, self.plan.time, ordered)
         if select.then is not None:
             return LocalSelect(following(self.plan)).answer([rows], rows.schema)
         return order_rows(select, rows)

@@ -34,6 +34,7 @@ from cepheid.kinds.selection.counted_snapshot import (
 )
 from cepheid.kinds.selection.groups import group_codes, plain_array
 from cepheid.kinds.selection.join import join_tables
+from cepheid.kinds.selection.many_join import join_many
 from cepheid.kinds.selection.rows import filter_rows, holds_in
 from cepheid.kinds.selection.windows import (
     Stretches,
@@ -310,31 +311,31 @@ class CountedSteps(NamedTuple):
 
 
 class _Pairs(Meant):
-    """The last events of both streams."""
+    """The last events of both streams, and of further ones."""
 
     left: bytes
     right: bytes
+    further: tuple[bytes, ...] = ()
 
 
 class JoinSteps(NamedTuple):
-    """Pairs of events; the state is the events of both streams that windows hold.
+    """Pairs of events, or tuples; the state is the events of all streams that windows hold.
 
-    Columns of the first stream have the prefix ``0:``, those of the second ``1:``, and the column
-    ``__stream`` tells them apart; of a stream that is joined with itself there are the first only.
+    Columns of the first stream have the prefix ``0:``, those of the second ``1:`` and so on, and
+    the column ``__stream`` tells them apart; one that is joined with itself is there once.
     """
 
     plan: SelectPlan
-    schemas: tuple[pa.Schema, pa.Schema]
+    schemas: tuple[pa.Schema, ...]
 
     @staticmethod
     def of(plan: SelectPlan, schema: pa.Schema) -> JoinSteps:
-        """Create the steps over events of both streams."""
-        sides = (0, 1) if STREAM in schema.names else (0, 0)
+        """Create the steps over events of all streams."""
         schemas = [
-            pa.schema([(f.name[2:], f.type) for f in schema if f.name.startswith(f"{side}:")])
-            for side in sides
+            pa.schema([(f.name[2:], f.type) for f in schema if f.name.startswith(f"{place}:")])
+            for place in _places(plan)
         ]
-        return JoinSteps(plan, (_read(plan, schemas[0], 0), _read(plan, schemas[1], 1)))
+        return JoinSteps(plan, tuple(_read(plan, one, side) for side, one in enumerate(schemas)))
 
     @property
     def batch_rows(self) -> int:
@@ -347,24 +348,29 @@ class JoinSteps(NamedTuple):
 
     def step(self, state: list[pa.Table], events: pa.Table) -> tuple[list[pa.Table], pa.Table]:
         """Pair events with each other and with those that are kept."""
-        fresh = [self._side(events, side) for side in (0, 1)]
+        fresh = [self._side(events, side) for side in range(len(state))]
         tables = [pa.concat_tables([old, new]) for old, new in zip(state, fresh, strict=True)]
-        begins = (len(state[0]), len(state[1]))
-        rows = join_tables(self.plan.select, self.plan.time, tables, begins)
+        rows = self._joined(tables, list(map(len, state)))
         return [self._kept(table, events, side) for side, table in enumerate(tables)], rows
 
+    def _joined(self, tables: list[pa.Table], begins: list[int]) -> pa.Table:
+        select, time = self.plan.select, self.plan.time
+        if len(tables) > 2:
+            return join_many(select, time, tables, begins)
+        return join_tables(select, time, tables, (begins[0], begins[1]))
+
     def _side(self, events: pa.Table, side: int) -> pa.Table:
-        """Take the events of a stream out of those of both."""
-        prefix = "0:"
+        """Take the events of a stream out of those of all."""
+        place = _places(self.plan)[side]
         if STREAM in events.column_names:
-            events = events.filter(pc.equal(events[STREAM], pa.scalar(side, pa.int8())))
-            prefix = f"{side}:"
+            events = events.filter(pc.equal(events[STREAM], pa.scalar(place, pa.int8())))
+        prefix = f"{place}:"
         schema = self.schemas[side]
         return pa.table([events[prefix + name] for name in schema.names], schema=schema)
 
     def _kept(self, table: pa.Table, events: pa.Table, side: int) -> pa.Table:
         window = self.plan.select.window
-        within = window.lengths[side]
+        within = window.lengths_of(len(self.schemas))[side]
         if window.extent is Extent.EVENTS:
             return table.slice(max(len(table) - within, 0))
         if not len(events):
@@ -387,28 +393,35 @@ class JoinSteps(NamedTuple):
         if window.extent is Extent.EVENTS:
             return state
         kept = []
-        for table, within in zip(state, window.lengths, strict=True):
+        for table, within in zip(state, window.lengths_of(len(state)), strict=True):
             times = read_times(Columns(table), self.plan.time)
             kept.append(table.slice(int(np.searchsorted(times, until - within, "right"))))
         return kept
 
     def nothing(self) -> pa.Table:
         """Create an empty result."""
-        return join_tables(self.plan.select, self.plan.time, self.start())
+        return self._joined(self.start(), [0] * len(self.schemas))
 
     def read(self, data: bytes) -> list[pa.Table]:
         """Deserialize a state; E524 if it belongs to another query."""
         saved = read_own(PAIRS, data, _Pairs, (meaning_of(self.plan),), text_of(self.plan))
-        return [unpack_table(saved.left), unpack_table(saved.right)]
+        return [unpack_table(table) for table in (saved.left, saved.right, *saved.further)]
 
     def write(self, state: list[pa.Table]) -> bytes:
         """Serialize a state."""
-        left, right = map(pack_table, state)
-        return write_state(PAIRS, _Pairs((meaning_of(self.plan),), left, right))
+        left, right, *further = map(pack_table, state)
+        pairs = _Pairs((meaning_of(self.plan),), left, right, tuple(further))
+        return write_state(PAIRS, pairs)
 
     def size(self, state: list[pa.Table]) -> Size:
         """Count the window of both streams."""
         return Size(1, int(any(map(len, state))))
+
+
+def _places(plan: SelectPlan) -> list[int]:
+    """Find the input of each stream of a join: streams of one name are one input."""
+    names = list(dict.fromkeys(plan.streams))
+    return [names.index(name) for name in plan.streams]
 
 
 def _read(plan: SelectPlan, schema: pa.Schema, side: int) -> pa.Schema:

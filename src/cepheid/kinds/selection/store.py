@@ -67,7 +67,7 @@ def limit_sources(
             found = plan_filter(source.events, conditions, plan.time, method)
         plans.append(found)
         limited.append(source if found is None else source._replace(cover=found.cover))
-    if select.kind is SelectKind.JOIN and not counted and method != "replay":
+    if len(sources) == 2 and not counted and method != "replay":
         limited = _near(plan, limited)
     return limited, plans
 

@@ -14,7 +14,7 @@ from cepheid.events.schema import ValueKind
 from cepheid.expressions.spark_columns import Expressions, Typed, instant_of
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import Extent, SelectColumn, row_column
+from cepheid.plans.selection import Extent, SelectColumn, aliases_in, row_column
 from cepheid.runtimes.spark.selection.rows import project, stream_of
 from cepheid.runtimes.spark.selection.windows import Clock, floor_divided, interval_of, with_time
 
@@ -29,7 +29,7 @@ SHIFT_US = 14_400_000_000
 
 
 class Sides:
-    """Two streams with disjoint column names, so that a join can hold both.
+    """Streams with disjoint column names, so that a join can hold all of them.
 
     Every column of stream n is called ``cepheid n name``; the time is also there as a timestamp.
     """
@@ -79,8 +79,12 @@ class Sides:
     @property
     def condition(self) -> Column:
         """Combine WHERE and ON to one condition."""
-        parts = [self.expressions.column(part) for part in self.select.condition]
-        return reduce(lambda a, b: a & b, parts)
+        return self.all_of(self.select.condition)
+
+    def all_of(self, parts: Sequence[tree.Expression]) -> Column:
+        """Combine conditions to one."""
+        columns = [self.expressions.column(part) for part in parts]
+        return reduce(lambda a, b: a & b, columns, sf.expr("true"))
 
     def result(self, pairs: DataFrame) -> DataFrame:
         """Build the columns of SELECT."""
@@ -93,7 +97,7 @@ class Sides:
 
     def _later(self) -> Column:
         """Return the time of a pair: that of its later event."""
-        times = [self.time(place) for place in (0, 1)]
+        times = [self.time(place) for place in range(len(self.frames))]
         columns = [with_time(time).column for time in times]
         if len({time.type_name for time in times}) > 1 and times[0].kind is not ValueKind.INTEGER:
             columns = [instant_of(clock.micros) for clock in self.clocks]
@@ -106,40 +110,84 @@ class Sides:
 def join_frames(
     plan: SelectPlan, frames: Sequence[DataFrame], watermark: str | None = None
 ) -> DataFrame:
-    """Join two DataFrames or, with a watermark, two streams."""
+    """Join DataFrames or, with a watermark, two streams."""
     sides = Sides(plan, frames, watermark)
     if sides.select.window.extent is Extent.EVENTS:
         return sides.result(_counted(sides))
-    return sides.result(_near(sides))
+    if len(frames) > 2:
+        return sides.result(_many(sides))
+    first, second = sides.frames
+    near = _are_near(sides, 0, 1) & sides.condition
+    return sides.result(_joined(sides, first, second, near, 1, keyed=bool(sides.select.equal)))
 
 
-def _near(sides: Sides) -> DataFrame:
-    """Join the events whose times differ by less than the window."""
+def _many(sides: Sides) -> DataFrame:
+    """Join one stream after the other; every condition stands where its streams are known."""
+    aliases = [stream.alias for stream in sides.select.streams]
+    found = sides.frames[0]
+    left = list(sides.select.condition)
+    for place in range(1, len(aliases)):
+        known = set(aliases[: place + 1])
+        asked = [part for part in left if aliases_in(part) <= known]
+        left = [part for part in left if part not in asked]
+        near = [_are_near(sides, earlier, place) for earlier in range(place)]
+        condition = reduce(lambda a, b: a & b, [*near, sides.all_of(asked)])
+        keyed = any(_equates(part, aliases[place]) for part in asked)
+        found = _joined(sides, found, sides.frames[place], condition, place, keyed=keyed)
+    return found
+
+
+def _equates(condition: tree.Expression, alias: str) -> bool:
+    """Check whether a condition compares a column of a stream with one of another by ``=``."""
+    match condition:
+        case tree.Binary(operator="=", left=tree.Attribute() as a, right=tree.Attribute() as b):
+            return (a.variable.text == alias) != (b.variable.text == alias)
+    return False
+
+
+def _lengths(sides: Sides, *places: int) -> list[int]:
+    """Return how long events of streams wait, in microseconds."""
     window = sides.select.window
-    first, second = (length * window.tick_ns // 1_000 for length in window.lengths)
+    lengths = window.lengths_of(len(sides.frames))
+    return [lengths[place] * window.tick_ns // 1_000 for place in places]
+
+
+def _are_near(sides: Sides, one: int, other: int) -> Column:
+    """Ask whether the times of two streams' events differ by less than their windows."""
+    window = sides.select.window
+    first, second = _lengths(sides, one, other)
     within = max(first, second)
     # The distance in Spark's words, from which it knows how long to keep an event of a stream; the
     # days in it are those of the session's time zone, so that longer ones are told exactly.
     exact = within < DAY_US
     more = 0 if exact else SHIFT_US
     before, after = interval_of(first + more), interval_of(second + more)
-    left, right = (sides.clocks[place].moment for place in (0, 1))
-    near = (left > right - before) & (left < right + after) & sides.condition
+    left, right = (sides.clocks[place].moment for place in (one, other))
+    near = (left > right - before) & (left < right + after)
     if not exact:
-        apart = sides.clocks[0].micros - sides.clocks[1].micros
+        apart = sides.clocks[one].micros - sides.clocks[other].micros
         near &= (apart > sf.lit(-first)) & (apart < sf.lit(second))
-    if window.tick_ns < 1_000 and sides.time(0).kind is ValueKind.INTEGER:
-        apart = sides.time(0).column - sides.time(1).column
-        near &= (apart > sf.lit(-window.lengths[0])) & (apart < sf.lit(window.lengths[1]))
-    first_frame, second_frame = sides.frames
-    if not sides.select.equal:
-        # Stretches of time as long as the window: near events are in one, or in two neighbours.
-        first_frame = first_frame.withColumn(BUCKET, floor_divided(sides.clocks[0].micros, within))
-        there = floor_divided(sides.clocks[1].micros, within)
+    if window.tick_ns < 1_000 and sides.time(one).kind is ValueKind.INTEGER:
+        lengths = window.lengths_of(len(sides.frames))
+        apart = sides.time(one).column - sides.time(other).column
+        near &= (apart > sf.lit(-lengths[one])) & (apart < sf.lit(lengths[other]))
+    return near
+
+
+def _joined(
+    sides: Sides, first: DataFrame, second: DataFrame, near: Column, place: int, *, keyed: bool
+) -> DataFrame:
+    """Join a stream to those before it, by keys or else by stretches of time."""
+    if not keyed:
+        # Stretches as long as the window: near events are in one, or in two neighbours.
+        within = max(_lengths(sides, 0, place))
+        here, beside = f"{BUCKET} {place}", f"{BUCKET} {place} 2"
+        first = first.withColumn(here, floor_divided(sides.clocks[0].micros, within))
+        there = floor_divided(sides.clocks[place].micros, within)
         around = sf.explode(sf.array(there - 1, there, there + 1))
-        second_frame = second_frame.withColumn(f"{BUCKET} 2", around)
-        near &= sf.col(f"`{BUCKET}`") == sf.col(f"`{BUCKET} 2`")
-    return first_frame.join(second_frame, near)
+        second = second.withColumn(beside, around)
+        near &= sf.col(f"`{here}`") == sf.col(f"`{beside}`")
+    return first.join(second, near)
 
 
 def _counted(sides: Sides) -> DataFrame:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.jobs.kind import kind_of
+from cepheid.kinds.selection.explain import why_not_apart
 from cepheid.options import LiveOptions
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, Selection, SelectKind
@@ -57,6 +58,9 @@ def stream_select(
     for frame in frames:
         check_stream(frame, asked)
     kind_of(plan).check_live(plan)
+    if why := why_not_apart(plan.select):
+        helps = ("write the events of all into one stream, and tell them apart in `ON`",)
+        raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
     if asked.late == "side" and (why := why_no_late(plan.select)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
