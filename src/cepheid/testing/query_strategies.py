@@ -268,10 +268,11 @@ def can_skip(pattern: str) -> bool:
     return not any(nullable(node.parts[0]) or nullable(node.parts[-1]) for node in negated)
 
 
-def draw_aggregate(draw: st.DrawFn, names: Names) -> str:
-    """Draw one aggregate of a variable that a match can bind."""
+def draw_aggregate(draw: st.DrawFn, names: Names, *, spread: bool = True) -> str:
+    """Draw one aggregate of a variable that a match can bind; variances where they are defined."""
     forms = ["COUNT(*)", "COUNT({v})", "LOG2(COUNT(*))"]
-    forms += ["VAR(LENGTH)", "STDDEV_POP(COUNT({v}))", "VAR_POP(DURATION)"]
+    if spread:
+        forms += ["VAR(LENGTH)", "STDDEV_POP(COUNT({v}))", "VAR_POP(DURATION)"]
     if names.numbers:
         forms += [f"{f}({{v}}.{{a}})" for f in ("SUM", "AVG", "MIN", "MAX")]
         forms += [f"LOG2({f}({{v}}.{{a}}))" for f in ("MIN", "MAX")]
@@ -402,7 +403,8 @@ def conjunctions(draw: st.DrawFn, schema: Mapping[str, str]) -> str:
     group = f"GROUP-BY {names.keys[0]}" if draw(st.booleans()) and names.keys else ""
     window = draw(choice(["", *TIME_WINDOWS, *TRAILING_WINDOWS]))
     semantics = "SEMANTICS " + draw(link_rules(pattern) if linked else RULES)
-    items = dict.fromkeys(draw_aggregate(draw, names) for _ in range(draw(choice([1, 2]))))
+    count = draw(choice([1, 2]))
+    items = dict.fromkeys(draw_aggregate(draw, names, spread=False) for _ in range(count))
     returned = f"RETURN {', '.join(items)}"
     clauses = [returned, f"PATTERN {pattern}", semantics, where, group, window]
     return "\n".join(clause for clause in clauses if clause)
