@@ -33,6 +33,13 @@ REFUSED: list[tuple[str, ...]] = [
     (*RUN, "--output", "o.xlsx"),
     (*RUN, "--output", "o"),
     (*RUN, "--chart", "o.xlsx"),
+    (*RUN, "--timeline", "o.xlsx"),
+    ("mcp", "nonsense"),
+    ("mcp", "events", "--rows", "0"),
+    ("mcp", "events", "--bytes", "0"),
+    ("mcp", "events", "--seconds", "0"),
+    ("mcp", "events", "--time-unit", "nonsense"),
+    ("mcp", "events", "--time-format", "nonsense"),
     (*RUN, "--output", "o.csv", "--format", "table"),
     (*RUN, "--format", "nonsense"),
     (*RUN, "--engine", "nonsense"),
@@ -181,7 +188,7 @@ ANYTHING = {
     ("append", "time"), ("append", "time-format"), ("open", "time"), ("open", "index-at"),
     ("stream", "checkpoint"), ("stream", "master"), ("stream", "packages"), ("why", "time"),
     ("why", "type"), ("demo", "page"), ("backtest", "measure"), ("backtest", "type"),
-    ("discover", "label"), ("discover", "type"),
+    ("discover", "label"), ("discover", "type"), ("mcp", "time"), ("mcp", "type"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""
 

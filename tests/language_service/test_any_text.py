@@ -62,6 +62,11 @@ def test_unfinished_and_mutated_queries(seed: int, part: float, where: float) ->
     ask(text, round(where * len(text)))
 
 
+def test_every_query_of_the_project() -> None:
+    for text in TEXTS:
+        ask(text, len(text) // 2)
+
+
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_completion_leads_on(seed: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cepheid.errors import Span
-from cepheid.language_service import Severity, diagnostics
+from cepheid.language_service import Severity, complete, diagnostics
 from cepheid.language_service.answers import apply_edits
 
 COLUMNS = {"ts": "timestamp", "type": "string", "price": "double", "company": "string", "x": "int"}
@@ -96,3 +96,16 @@ def test_sql_that_only_sql_runs() -> None:
     assert diagnostics(f"WITH t AS (SELECT 1) SELECT * FROM t {clause}") == []
     joined = diagnostics(f"SELECT * FROM a JOIN t {clause} ON a.x = t.m")
     assert [one.severity for one in joined] == [Severity.INFORMATION]
+
+
+def test_a_join_knows_the_columns_of_its_streams() -> None:
+    text = "SELECT a.x, b.prise FROM l a JOIN r b ON a.x = b.x WINDOW 5 s"
+    assert diagnostics(text, COLUMNS) == []
+    (found,) = diagnostics(text, {"l": COLUMNS, "r": COLUMNS})
+    assert (found.code, found.fixes[0].edits[0].text) == ("E201", "price")
+    same = "SELECT a.x FROM l a JOIN r b ON a.x = b.| WINDOW 5 s"
+    labels = [
+        one.label
+        for one in complete(same.replace("|", ""), same.index("|"), {"l": COLUMNS, "r": COLUMNS})
+    ]
+    assert labels == list(COLUMNS)

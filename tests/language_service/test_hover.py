@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cepheid.expressions.format import INNER_KEYWORDS, KEYWORDS
+from cepheid.kinds.trend.planning.surveys import SURVEYS
 from cepheid.language_service import SymbolKind, format_text, hover, meanings, symbols
 
 RULES = Path(__file__).parents[2] / "docs" / "semantics.md"
@@ -61,6 +62,10 @@ def test_nothing_to_say() -> None:
 
 def test_every_keyword_has_a_meaning() -> None:
     assert set(meanings.KEYWORDS) >= KEYWORDS | INNER_KEYWORDS
+
+
+def test_every_survey_has_a_meaning() -> None:
+    assert {*meanings.SURVEYS, *meanings.KEYWORDS} >= set(SURVEYS)
 
 
 def test_every_rule_is_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from cepheid.api import query
 from cepheid.interfaces.cli_options import FormatOption, TimeOption, TypeOption, UnitOption
 from cepheid.interfaces.commands import Argument, Option
 from cepheid.interfaces.extras import need_library
@@ -31,5 +32,7 @@ def mcp(
     from cepheid.interfaces.assistant.server import make_server
     from cepheid.interfaces.assistant.tasks import Columns, Limits
 
+    # Options that are wrong are told now, and not at the first question.
+    query("PATTERN A", time=time, type=type_, time_unit=time_unit, time_format=time_format)
     columns = Columns(time, type_, time_unit, time_format)
     make_server(DataSets(places), columns, Limits(rows, bytes_, seconds)).run("stdio")

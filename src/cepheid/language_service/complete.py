@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cepheid.errors import Span
-from cepheid.events.schema import EventSchema, read_schema
+from cepheid.events.schema import EventSchema
 from cepheid.expressions.cast_types import TARGETS
 from cepheid.expressions.format import INNER_KEYWORDS, KEYWORDS, format_name
 from cepheid.expressions.functions import LANGUAGE_FUNCTIONS
@@ -19,6 +19,7 @@ from cepheid.language.lexer import has_row_pattern
 from cepheid.language.syntax_errors import CLAUSES
 from cepheid.language_service import meanings
 from cepheid.language_service.answers import Completion, CompletionKind
+from cepheid.language_service.columns import columns_of
 from cepheid.language_service.names import Names, names_of, streams_of
 from cepheid.language_service.reading import (
     Cursor,
@@ -43,10 +44,12 @@ _CLAUSES = frozenset(CLAUSES) | {"SELECT", "ON"}
 _BEFORE_TYPE = frozenset(["PATTERN", "LPAR", "COMMA", "AND", "OR", "NOT", "NEXT", "WITHOUT"])
 _USAGE = {
     "COUNT": "COUNT(*), COUNT(variable)",
-    "PERCENTILE": "PERCENTILE(x, 0.9)",
     "FUNNEL": "FUNNEL(key)",
     "SAMPLE": "SAMPLE(100)",
     "BLAME": "BLAME()",
+    "HISTOGRAM": "HISTOGRAM(LENGTH)",
+    "PERCENTILE": "PERCENTILE(x, 0.9)",
+    "MEDIAN": "MEDIAN(LENGTH)",
 }
 
 
@@ -111,7 +114,7 @@ def complete(
     offset
         The place, in characters.
     schema
-        The columns of the events, as for :func:`cepheid.query`.
+        The columns of the events, as for :func:`cepheid.query`, or a dict of them by stream.
     values
         Some values of columns, such as the most frequent ones; those of the type column are the
         event types that patterns are offered.
@@ -134,7 +137,7 @@ def complete(
     # The word that is being typed names nothing yet.
     names = names_of(text[piece.query : cursor.start] + text[cursor.end : piece.end])
     derived = [stream.name for stream in streams_of(text[: piece.begin])]
-    known = Known(names, derived, read_schema(schema), values or {}, type or "")
+    known = Known(names, derived, columns_of(schema), values or {}, type or "")
     if has_row_pattern(text[piece.query : piece.end]):
         last = at_last_word(text, cursor) if cursor.quote is None else cursor
         return _fitting([*row_pattern_words(last.before), *_row_pattern_names(known)], last)

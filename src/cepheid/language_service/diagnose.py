@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cepheid.api import query
+from cepheid.api import CompiledQuery, query
 from cepheid.errors import Diagnostic, QueryError, Span
 from cepheid.kinds.row_pattern.statement import read_statement
 from cepheid.language.lexer import has_row_pattern
 from cepheid.language_service.answers import Finding, Severity, apply_edits
 from cepheid.language_service.fixes import Candidate, candidates
 from cepheid.language_service.places import tokens_of
+from cepheid.options import OptionError
 
 CANDIDATES_MAX = 24
 """Edits that are tried for one text; each takes as long as checking the text."""
@@ -32,8 +33,8 @@ def diagnostics(
     text
         Any text: a query, a pipeline, a SELECT, situations, or SQL with MATCH_RECOGNIZE.
     schema
-        The columns of the events, as for :func:`cepheid.query`; without it names and types are
-        not checked.
+        The columns of the events, as for :func:`cepheid.query`, for a query over two streams a
+        dict of them by name; without it names and types are not checked.
     time, type, time_unit, time_format
         As for :func:`cepheid.query`.
 
@@ -85,13 +86,20 @@ class _Checking(NamedTuple):
             if _is_other_sql(text):
                 read_statement(text)
                 return []
-            compiled = query(
-                text, schema=self.schema, time=self.time, type=self.type,
-                time_unit=self.time_unit, time_format=self.time_format,
-            )  # fmt: skip
+            return list(self._compiled(text).warnings)
         except QueryError as error:
             return list(error.diagnostics)
-        return list(compiled.warnings)
+
+    def _compiled(self, text: str) -> CompiledQuery:
+        """Plan a query; the columns of one stream say nothing of a query over two."""
+        options: dict[str, Any] = {"time": self.time, "type": self.type}
+        options |= {"time_unit": self.time_unit, "time_format": self.time_format}
+        try:
+            return query(text, schema=self.schema, **options)
+        except OptionError:
+            if self.schema is None:
+                raise
+            return query(text, **options)
 
     def repairs(
         self, text: str, before: list[Diagnostic], one: Diagnostic, tried: Candidate
@@ -126,7 +134,7 @@ def _is_syntax(one: Diagnostic) -> bool:
 def _is_other_sql(text: str) -> bool:
     """Check whether a text is SQL that only `cepheid.sql` takes."""
     words = [token.group().upper() for token in tokens_of(text)]
-    return "MATCH_RECOGNIZE" in words and words[:1] == ["WITH"]
+    return words[:1] == ["WITH"] and bool({"MATCH_RECOGNIZE", "PATTERN"} & set(words))
 
 
 def _severity(one: Diagnostic, text: str) -> Severity:

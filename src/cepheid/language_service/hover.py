@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from cepheid.errors import Span
-from cepheid.events.schema import EventSchema, read_schema
+from cepheid.events.schema import EventSchema
 from cepheid.events.temporal import UNIT_MICROSECONDS
 from cepheid.expressions.functions import ALIASES, FUNCTIONS
 from cepheid.language.lalr import Accepted, Token, UnexpectedTokenError
@@ -15,6 +15,7 @@ from cepheid.language.lexer import TOKEN, MistakeFoundError, has_row_pattern, le
 from cepheid.language.parser import load_parser, start_of
 from cepheid.language_service import meanings
 from cepheid.language_service.answers import Hover
+from cepheid.language_service.columns import columns_of
 from cepheid.language_service.meanings import Meaning
 from cepheid.language_service.names import names_of, plain, streams_of
 from cepheid.language_service.places import piece_at
@@ -39,7 +40,7 @@ def hover(text: str, offset: int, schema: object = None) -> Hover | None:
     offset
         The place, in characters.
     schema
-        The columns of the events, as for :func:`cepheid.query`.
+        The columns of the events, as for :func:`cepheid.query`, or a dict of them by stream.
 
     Examples
     --------
@@ -50,7 +51,7 @@ def hover(text: str, offset: int, schema: object = None) -> Hover | None:
     match = _token_at(text, offset)
     if match is None:
         return None
-    columns = read_schema(schema)
+    columns = columns_of(schema)
     phrase = next(
         (m for m in _TWO_WORDS.finditer(text) if m.start() <= match.start() < m.end()), None
     )

@@ -142,6 +142,9 @@ SURVEYS = _table(
     FUNNEL=("How many keys reach each step of a SEQ, and how long they take.", "§12.1"),
     SAMPLE=("Matches drawn at random, each with the same probability.", "§17.2"),
     BLAME=("How many matches each event is in.", "§17.5"),
+    HISTOGRAM=("How many matches have each value, such as each length.", "§17.7"),
+    PERCENTILE=("The value that a part of all matches does not exceed.", "§17.8"),
+    MEDIAN=("The value that half of all matches do not exceed.", "§17.8"),
 )
 MODES = {
     "skip-till-any-match": Meaning("Any event may be skipped, so all matches are found.", "§3.1"),

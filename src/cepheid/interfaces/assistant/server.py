@@ -202,7 +202,7 @@ def _add_queries(server: MCPServer[Any], desk: Desk) -> None:
     @server.tool(annotations=_READS)
     async def run(
         query: Query,
-        data: Data,
+        data: Data | None = None,
         streams: Annotated[
             dict[str, str] | None,
             Field(description="For a join: data sets by the names after FROM and JOIN."),
@@ -212,7 +212,7 @@ def _add_queries(server: MCPServer[Any], desk: Desk) -> None:
         type: TypeColumn = None,  # noqa: A002
         time_unit: Unit = None,
     ) -> dict[str, Any]:
-        """Run a query over a data set, and return its first rows."""
+        """Run a query over a data set, or a join over several, and return its first rows."""
         columns = desk.columns(time, type, time_unit)
         return await desk.do(
             "run", text=query, data=data, streams=streams, rows=rows, columns=columns

@@ -18,7 +18,7 @@ import pyarrow as pa
 from cepheid import language_service, memory_limits
 from cepheid.api import CompiledQuery, query
 from cepheid.discovery.discover import discover
-from cepheid.errors import CepheidError, visible
+from cepheid.errors import CepheidError, DataError, Diagnostic, visible
 from cepheid.events.files import content_of, find_files, read_all
 from cepheid.interfaces.plain_values import plain_text, plain_value
 from cepheid.interfaces.sampled_values import ROWS_MAX, frequent_values
@@ -195,7 +195,9 @@ def _events(task: Task) -> Any:
     """Open the events as queries take them."""
     if task.streams:
         return {name: _opened(place, task.columns) for name, place in task.streams.items()}
-    assert task.place is not None, "the server asks for a data set"
+    if task.place is None:
+        message = "the task names no data set"
+        raise DataError([Diagnostic("E501", message, helps=("`data_sets` lists them",))])
     return _opened(task.place, task.columns)
 
 
