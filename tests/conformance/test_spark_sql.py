@@ -161,3 +161,24 @@ def test_what_spark_refuses_is_a_diagnostic(
     if fault is not None:
         assert found.span is not None
         assert text[found.span.start : found.span.end] == fault
+
+
+def test_computed_keys_and_windows_on_spark(spark: SparkSession) -> None:
+    place = pa.array([{"city": "a" if i % 3 else "b"} for i in range(12)])
+    table = ticks().append_column("place", place)
+    clause = """MATCH_RECOGNIZE (PARTITION BY UPPER(t.place.city), seq % 2 ORDER BY -seq
+        MEASURES ARRAY_AGG(seq) AS rows, LAST(place.city) AS city PATTERN (A B*)
+        DEFINE B AS price < PREV(price))"""
+    window = """WINDOW w AS (PARTITION BY UPPER(t.place.city) ORDER BY seq
+        MEASURES LAST(price) AS low ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING SEEK PATTERN (A B+)
+        DEFINE B AS price < PREV(price))"""
+    for text in (
+        f"SELECT * FROM ticks AS t {clause}",
+        f"SELECT *, low OVER w, COUNT(*) OVER w + 1 FROM ticks AS t WHERE t.seq > 1 {window}",
+    ):
+        expected = cepheid.sql(text, tables={"ticks": table})
+        found = cepheid.sql(spark, text, tables={"ticks": table}).toArrow()
+        assert found.column_names == expected.column_names
+        assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected.to_pylist()))
+    told = cepheid.sql(spark, text, tables={"ticks": table}, explain=True)
+    assert "a window: a match begins at the row, or the next row" in told

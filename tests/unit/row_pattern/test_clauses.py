@@ -15,6 +15,13 @@ TICKS = pa.table(
         "k": ["a", "a", "a", "b", "b"],
         "x": [4, 3, 2, 5, 1],
         "n": [1, None, 3, None, 5],
+        "p": [
+            {"u": 1, "v": {"w": 7}},
+            {"u": 1, "v": {"w": 9}},
+            {"u": 2, "v": None},
+            {"u": 2, "v": {"w": 4}},
+            None,
+        ],
     }
 )
 LOWS = [{"k": "a", "low": 2}, {"k": "b", "low": 1}]
@@ -116,3 +123,83 @@ def test_a_column_hides_a_measure_of_its_name() -> None:
 def test_later_measures_are_not_known_yet() -> None:
     with pytest.raises(cepheid.BindError, match="no column `low`"):
         run("ORDER BY ts MEASURES low + 1 AS m, LAST(x) AS low PATTERN (A)")
+
+
+FALL = "PATTERN (A B*) DEFINE B AS x < PREV(x)"
+
+
+@pytest.mark.parametrize(
+    ("clause", "columns", "same"),
+    [
+        (
+            f"ORDER BY ts MEASURES LAST(p.u) AS m, A.p.v.w AS w, COUNT(p.v.w) AS c {FALL}",
+            "p_u AS u, p_v_w AS w",
+            f"ORDER BY ts MEASURES LAST(u) AS m, A.w AS w, COUNT(w) AS c {FALL}",
+        ),
+        (
+            f"PARTITION BY p.u ORDER BY p.V.w DESC, ts MEASURES ARRAY_AGG(ts) AS m {FALL}",
+            "p_u AS u, p_v_w AS w",
+            f"PARTITION BY u ORDER BY w DESC, ts MEASURES ARRAY_AGG(ts) AS m {FALL}",
+        ),
+        (
+            f"PARTITION BY ts % 2, UPPER(k) ORDER BY -ts MEASURES ARRAY_AGG(ts) AS m {FALL}",
+            "ts % 2 AS a, UPPER(k) AS b, -ts AS c",
+            f"PARTITION BY a, b ORDER BY c MEASURES ARRAY_AGG(ts) AS m {FALL}",
+        ),
+        (
+            "ORDER BY CASE WHEN n IS NULL THEN 9 ELSE n END NULLS LAST, t.p.u + 1 "
+            f"MEASURES ARRAY_AGG(ts) AS m ALL ROWS PER MATCH {FALL}",
+            "CASE WHEN n IS NULL THEN 9 ELSE n END AS a, p_u + 1 AS b",
+            f"ORDER BY a, b MEASURES ARRAY_AGG(ts) AS m ALL ROWS PER MATCH {FALL}",
+        ),
+    ],
+)
+def test_fields_and_computed_keys_are_those_of_a_subquery(
+    clause: str, columns: str, same: str
+) -> None:
+    flat = TICKS.drop_columns(["p"])
+    flat = flat.append_column("p_u", pa.array([1, 1, 2, 2, None]))
+    flat = flat.append_column("p_v_w", pa.array([7, 9, None, 4, None]))
+    text = f"SELECT * FROM (SELECT *, {columns} FROM flat) MATCH_RECOGNIZE ({same})"
+    expected = cepheid.sql(text, tables={"flat": flat}).to_pylist()
+    shown = [{n: row[n] for n in ("ts", "m", "w", "c") if n in row} for row in expected]
+    found = run(clause, "ticks AS t")
+    kept = [{n: row[n] for n in ("ts", "m", "w", "c") if n in row} for row in found]
+    if "PARTITION" not in clause and "ALL ROWS" not in clause:
+        assert kept == shown
+    else:
+        shown = [{n: v for n, v in row.items() if n not in ("w", "c")} for row in shown]
+        assert kept == shown
+    assert len(kept) > 1
+
+
+def test_a_computed_key_is_no_column_of_the_result() -> None:
+    found = run("PARTITION BY UPPER(k) ORDER BY -ts MEASURES LAST(x) AS m PATTERN (A+)")
+    assert found == [{"m": 4}, {"m": 5}]
+    every = run("PARTITION BY UPPER(k) ORDER BY -ts ALL ROWS PER MATCH PATTERN (A)")
+    assert list(every[0]) == TICKS.column_names
+    with pytest.raises(cepheid.BindError, match="no column"):
+        run("PARTITION BY UPPER(k) PATTERN (A)")
+
+
+@pytest.mark.parametrize(
+    ("clause", "code"),
+    [
+        ("ORDER BY ts MEASURES p.uu AS m PATTERN (A)", "E603"),
+        ("ORDER BY ts MEASURES p.u.w AS m PATTERN (A)", "E609"),
+        ("ORDER BY ts MEASURES q.x AS m PATTERN (A)", "E604"),
+        ("ORDER BY ts + FIRST(x) MEASURES x AS m PATTERN (A)", "E605"),
+        ("ORDER BY CLASSIFIER() || 'x' MEASURES x AS m PATTERN (A)", "E605"),
+        ("ORDER BY UPPER(kk) MEASURES x AS m PATTERN (A)", "E603"),
+    ],
+)
+def test_keys_and_fields_that_are_none(clause: str, code: str) -> None:
+    with pytest.raises(cepheid.QueryError) as caught:
+        run(clause)
+    assert [found.code for found in caught.value.diagnostics] == [code]
+
+
+def test_a_query_takes_columns_as_they_are() -> None:
+    text = "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY UPPER(k) ORDER BY ts MEASURES x AS m "
+    with pytest.raises(cepheid.UnsupportedError, match="columns as they are"):
+        cepheid.query(text + "PATTERN (A))", time="ts")

@@ -29,10 +29,9 @@ def bind_clause(
     unions = _bind_subsets(clause, primary, findings)
     known = {name: frozenset([name]) for name in primary} | unions
     binder = Binder(tuple(columns), known, findings, clause.tables)
-    partition_by = tuple(binder.column(c) for c in clause.partition_by)
+    partition_by = tuple(binder.key(c) for c in clause.partition_by)
     order_by = tuple(
-        OrderKey(binder.column(key.column), key.descending, key.nulls_first)
-        for key in clause.order_by
+        OrderKey(binder.key(key.column), key.descending, key.nulls_first) for key in clause.order_by
     )
     measures = tuple(binder.measures(clause.measures))
     conditions = {}
@@ -45,9 +44,11 @@ def bind_clause(
     _check_window(clause, [*conditions.values(), *(m for _, m in measures)], findings)
     if clause.frame is not None:
         callers = Binder(tuple(columns), {}, findings, clause.tables)
+        callers.derived = binder.derived
         measures, functions = bind_calls(clause.calls, dict(measures), callers, findings)
     _check_names(clause, columns, partition_by, findings)
     _check_clauses(clause, known, findings)
+    _check_shown(clause, {*columns} & {*partition_by}, findings)
     if findings:
         ordered = sorted(findings, key=lambda d: d.span or Span(0, 0))
         raise BindError(ordered[:10], text)
@@ -68,6 +69,7 @@ def bind_clause(
         bounds=search_bounds,
         frame=clause.frame,
         calls=functions,
+        derived=tuple(binder.derived.items()),
     )
 
 
@@ -141,13 +143,17 @@ def _check_clauses(
             Diagnostic("E606", "WITH UNMATCHED ROWS cannot be combined with an exclusion", n.span)
             for n in _nodes(clause.pattern, tree.Exclusion)
         ]
-    if clause.rows == "one" and not clause.measures and not clause.partition_by:
-        message = "the result would have no column"
-        helps = ("add MEASURES or PARTITION BY, or write ALL ROWS PER MATCH",)
-        findings.append(Diagnostic("E606", message, clause.span, helps=helps))
     if clause.within is not None and (not clause.order_by or clause.order_by[0].descending):
         message = "WITHIN needs an ORDER BY whose first key ascends"
         findings.append(Diagnostic("E606", message, clause.within.span))
+
+
+def _check_shown(clause: tree.Clause, keys: set[str], findings: list[Diagnostic]) -> None:
+    """Report a clause whose result has no column; a computed key is none."""
+    if clause.rows == "one" and not clause.measures and not keys:
+        message = "the result would have no column"
+        helps = ("add MEASURES or PARTITION BY, or write ALL ROWS PER MATCH",)
+        findings.append(Diagnostic("E606", message, clause.span, helps=helps))
 
 
 def _check_window(

@@ -85,6 +85,8 @@ class Binder:
         self._findings = findings
         self._in_define = False
         self._earlier: dict[str, tree.Expression] = {}
+        self.derived: dict[str, tree.Expression] = {}
+        """Columns to be computed from those of the input, by their names."""
 
     def measure(self, expression: tree.Expression) -> tree.Expression:
         """Return a bound expression of MEASURES."""
@@ -108,6 +110,45 @@ class Binder:
         """Return a bound expression over one row."""
         self._in_define = False
         return self._row(expression, set())
+
+    def key(self, column: tree.Column) -> str:
+        """Return the name of the column of a key; it may have to be computed."""
+        if isinstance(column, tree.Computed):
+            inner = self.over_row(column.expression)
+            if any(isinstance(n, tree.RowLabel | tree.MatchNumber) for n in tree.walk(inner)):
+                message = "a key is computed from the columns of a row, before there is a match"
+                self._report("E605", message, column.span)
+            return self._derive(column.name, inner)
+        qualified = column.qualifier is not None and column.qualifier.upper() not in self._tables
+        if qualified and find_column(str(column.qualifier), self._columns) is not None:
+            return self._field(column)[1]
+        return self._of_table(column)
+
+    def _derive(self, name: str, expression: tree.Expression) -> str:
+        while name in self._columns:
+            name += "'"
+        self.derived.setdefault(name, expression)
+        return name
+
+    def _field(self, node: tree.Column) -> tuple[str | None, str]:
+        """Return the variable that is before a column, and the column, or that of its field."""
+        before = node.qualifier
+        known = before is None or before in self._known or before.upper() in self._tables
+        held = None if known else find_column(str(before), self._columns)
+        if held is None:
+            return before, self._of_table(node)
+        return None, self._path(held, (node.name, *node.fields), node.span)
+
+    def _of_table(self, node: tree.Column) -> str:
+        """Return a column of the input, or that of a field of it."""
+        found = self.column(node)
+        return self._path(found, node.fields, node.span) if node.fields else found
+
+    def _path(self, column: str, fields: tuple[str, ...], span: Span) -> str:
+        name = ".".join([column, *fields])
+        if name in self._columns:
+            return name
+        return self._derive(name, tree.RowField(column, fields, span=span))
 
     def column(self, column: tree.Column) -> str:
         """Return the name of a column as the input has it."""
@@ -191,8 +232,9 @@ class Binder:
         """Return an expression over one row, and collect the variables that it names."""
         match node:
             case tree.Column():
-                variables.add(self._primary(node.qualifier, node.span))
-                return tree.RowColumn(self.column(node), span=node.span)
+                before, name = self._field(node)
+                variables.add(self._primary(before, node.span))
+                return tree.RowColumn(name, span=node.span)
             case tree.Classifier():
                 variables.add(self._primary(node.variable, node.span))
                 return tree.RowLabel(span=node.span)

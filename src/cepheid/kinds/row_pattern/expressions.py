@@ -306,11 +306,15 @@ def _parse_case(reader: Reader) -> tree.Expression:
 
 def _parse_name(reader: Reader) -> tree.Expression:
     first = reader.take()
-    if reader.token.is_mark(".") and reader.ahead().kind in (TokenKind.WORD, TokenKind.QUOTED):
+    names: list[Token] = []
+    while reader.token.is_mark(".") and reader.ahead().kind in (TokenKind.WORD, TokenKind.QUOTED):
         reader.take()
-        name = reader.take()
-        return tree.Column(name.value, folded(first), span=first.span.to(name.span))
-    return tree.Column(first.value, None, span=first.span)
+        names.append(reader.take())
+    if not names:
+        return tree.Column(first.value, None, span=first.span)
+    fields = tuple(name.value for name in names[1:])
+    span = first.span.to(names[-1].span)
+    return tree.Column(names[0].value, folded(first), fields, span=span)
 
 
 def _parse_call(reader: Reader, semantics: str | None, start: int) -> tree.Expression:

@@ -29,6 +29,10 @@ def why_not_live(
 def _reasons(
     clause: tree.Clause, plan: MatchPlan, schema: pa.Schema | None
 ) -> Iterator[Diagnostic]:
+    for name, expression in plan.derived:
+        message = f"a clause over a stream takes columns as they are, and `{name}` is computed"
+        yield _refused(message, expression.span, "compute it in a subquery that is its table")
+        return
     if not plan.order_by:
         message = "a clause over a stream needs ORDER BY"
         yield _refused(message, clause.span, "add `ORDER BY ts`, where `ts` is the time of a row")

@@ -48,7 +48,12 @@ class Needs(NamedTuple):
 def needs_of(plan: MatchPlan) -> Needs:
     """Collect the columns and rows that a clause reads."""
     thresholds = {
-        name: tuple(read_thresholds(plan.conditions.get(name), name)) for name in plan.variables
+        name: tuple(
+            found
+            for found in read_thresholds(plan.conditions.get(name), name)
+            if found.attribute in plan.columns
+        )
+        for name in plan.variables
     }
     shape = _shape(plan.pattern)
     if plan.shows_unmatched:

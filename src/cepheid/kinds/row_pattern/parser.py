@@ -64,6 +64,10 @@ def parse_window(reader: Reader) -> tree.Window:
     return tree.Window(name, parts.partition_by, parts.order_by, clause, span=span)
 
 
+_NAMES = (TokenKind.WORD, TokenKind.QUOTED)
+_OPERATORS = frozenset({"AND", "OR", "NOT", "IS", "IN", "LIKE", "BETWEEN", "DIV"})
+
+
 class _Parts:
     """The parts of a clause while they are read, up to its `)`; they may come in any order."""
 
@@ -141,10 +145,35 @@ def parse_clause_text(text: str) -> tree.Clause:
 
 def _parse_columns(reader: Reader) -> tuple[tree.Column, ...]:
     reader.expect_words("PARTITION", "BY")
-    columns = [parse_column(reader)]
+    columns = [_parse_key(reader)]
     while reader.take_mark(","):
-        columns.append(parse_column(reader))
+        columns.append(_parse_key(reader))
     return tuple(columns)
+
+
+def _parse_key(reader: Reader) -> tree.Column:
+    """Return a column, a field of one, or an expression of them."""
+    place, start = reader.place, reader.token.span.start
+    names = [reader.expect_name("a column")] if reader.token.kind in _NAMES else []
+    while names and reader.take_mark("."):
+        names.append(reader.expect_name("a column"))
+    ends = reader.token.is_mark(",", ")") or reader.token.kind is TokenKind.WORD
+    goes_on = reader.token.upper in _OPERATORS or (names and names[-1].upper == "CASE")
+    if names and ends and not goes_on:
+        # A plain name may be any word, such as `end`.
+        first, *others = names
+        span = reader.span_from(start)
+        if not others:
+            return tree.Column(first.value, None, span=span)
+        fields = tuple(name.value for name in others[1:])
+        return tree.Column(others[0].value, folded(first), fields, span=span)
+    reader.place = place
+    expression = parse_expression(reader)
+    if isinstance(expression, tree.Column):
+        return expression
+    span = reader.span_from(start)
+    written = " ".join(reader.text[span.start : span.end].split())
+    return tree.Computed(written, None, expression=expression, span=span)
 
 
 def parse_column(reader: Reader) -> tree.Column:
@@ -158,15 +187,18 @@ def parse_column(reader: Reader) -> tree.Column:
 
 def _parse_order(reader: Reader) -> tuple[tree.SortKey, ...]:
     reader.expect_words("ORDER", "BY")
-    keys = [parse_sort_key(reader)]
+    keys = [_sort_key(reader, _parse_key(reader))]
     while reader.take_mark(","):
-        keys.append(parse_sort_key(reader))
+        keys.append(_sort_key(reader, _parse_key(reader)))
     return tuple(keys)
 
 
 def parse_sort_key(reader: Reader) -> tree.SortKey:
-    """Return one key of ORDER BY."""
-    column = parse_column(reader)
+    """Return one key of ORDER BY, which is a column."""
+    return _sort_key(reader, parse_column(reader))
+
+
+def _sort_key(reader: Reader, column: tree.Column) -> tree.SortKey:
     how = parse_ordering(reader)
     span = reader.span_from(column.span.start)
     return tree.SortKey(column, how.descending, how.nulls_first, span=span)

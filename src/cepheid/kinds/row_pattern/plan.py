@@ -64,6 +64,8 @@ class MatchPlan(msgspec.Struct, frozen=True):
         The rows that a match of a window may see, from the current one on; None without a window.
     calls
         What is called over a window beside its measures.
+    derived
+        Columns that are computed from those of the input first: fields of structures, and keys.
     """
 
     text: str
@@ -82,11 +84,12 @@ class MatchPlan(msgspec.Struct, frozen=True):
     time: str | None = None
     frame: tree.Frame | None = None
     calls: tuple[tuple[str, tree.Expression], ...] = ()
+    derived: tuple[tuple[str, tree.Expression], ...] = ()
 
     @property
     def functions(self) -> tuple[OwnFunction, ...]:
         """List the functions of the user's own that it calls."""
-        called = (*self.measures, *self.calls)
+        called = (*self.measures, *self.calls, *self.derived)
         expressions = [*(expression for _, expression in called), *self.conditions.values()]
         return united(map(tree.own_functions, expressions))
 
@@ -116,7 +119,7 @@ class MatchPlan(msgspec.Struct, frozen=True):
         names = [] if self.rows == "window" else list(self.partition_by)
         if self.rows.startswith("all"):
             names += [key.column for key in self.order_by]
-        return tuple(dict.fromkeys(names))
+        return tuple(name for name in dict.fromkeys(names) if name in self.columns)
 
     @property
     def trailing_columns(self) -> tuple[str, ...]:
@@ -132,7 +135,8 @@ class MatchPlan(msgspec.Struct, frozen=True):
         if not self.one_row:
             return self.columns
         used = {*self.partition_by, *(key.column for key in self.order_by)}
-        for expression in (*(m for _, m in self.measures), *self.conditions.values()):
+        computed = (expression for _, expression in (*self.measures, *self.derived))
+        for expression in (*computed, *self.conditions.values()):
             used |= row_columns(expression)
         return tuple(name for name in self.columns if name in used)
 
@@ -141,4 +145,6 @@ def row_columns(expression: tree.Expression) -> set[str]:
     """Return the input columns that a bound expression reads."""
     if isinstance(expression, tree.RowColumn):
         return {expression.name}
+    if isinstance(expression, tree.RowField):
+        return {expression.column}
     return set().union(*(row_columns(child) for child in tree.children(expression)))

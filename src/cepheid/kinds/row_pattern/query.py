@@ -51,6 +51,9 @@ def compile_row_pattern(text: str, source: Source) -> RowPatternPlan:
     if source.schema is not None:
         _check_unit(site, text, source, source.schema)
         clause = bind_clause(site.clause, _columns_of_table(source.schema), text)
+        for _, expression in clause.derived:
+            message = "the clause of a query takes columns as they are"
+            _refuse(message, expression.span, text)
         _check_columns(outer, clause, text)
         keys = clause.partition_by
         read = tuple(dict.fromkeys([*clause.read_columns, *source.tiebreak]))
@@ -148,6 +151,9 @@ def _outer(statement: Statement) -> Select:
     (site,) = statement.sites
     if site.clause.frame is not None:
         _refuse("a query has no windows with PATTERN", site.clause.span, text)
+    for key in (*site.clause.partition_by, *(key.column for key in site.clause.order_by)):
+        if isinstance(key, tree.Computed):
+            _refuse("the clause of a query takes columns as they are", key.span, text)
     tokens = tokenize(text[site.source.start : site.source.end])
     names = [token for token in tokens if token.kind is not TokenKind.END]
     if len(names) != 1 or names[0].kind not in (TokenKind.WORD, TokenKind.QUOTED):

@@ -15,6 +15,7 @@ from cepheid.kernels.segments import first_rows_too_late
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrange import ArrangedRows, Rows, as_whole
 from cepheid.kinds.row_pattern.automaton import Automaton, build_automaton
+from cepheid.kinds.row_pattern.computed import with_derived
 from cepheid.kinds.row_pattern.conditions import Condition, prepare_conditions
 from cepheid.kinds.row_pattern.find import Quest, find_all
 from cepheid.kinds.row_pattern.matches import MatchSet
@@ -83,7 +84,7 @@ def parts_of(quest: Quest) -> Iterator[pa.Table]:
 
 def quest_of(plan: MatchPlan, table: pa.Table) -> Quest:
     """Prepare the search of a clause over a table."""
-    rows = ArrangedRows(table, plan.partition_by, plan.order_by)
+    rows = ArrangedRows(with_derived(plan, table), plan.partition_by, plan.order_by)
     automaton = build_automaton(plan.pattern, plan.variables, plan.text)
     conditions = prepare_conditions(plan, rows)
     limits = _limits(plan, rows)

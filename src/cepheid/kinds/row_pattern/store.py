@@ -49,7 +49,8 @@ def plan_clause(
     one_of("strategy", method, METHODS)
     asked = question_of(snapshot, plan)
     replay = plan_rows(snapshot, asked, method)
-    if replay.cover is None and by_key and method != "replay" and len(plan.partition_by) == 1:
+    one_key = len(plan.partition_by) == 1 and plan.partition_by[0] in plan.columns
+    if replay.cover is None and by_key and method != "replay" and one_key:
         chain = chain_of(snapshot, asked)[0]
         return plan_partitions(snapshot, chain, plan.partition_by[0]) or replay
     return replay

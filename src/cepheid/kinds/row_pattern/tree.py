@@ -41,10 +41,17 @@ from cepheid.expressions.tree import (
 
 
 class Column(Leaf, frozen=True, eq=False):
-    """A column, with the variable in front of it if there is one."""
+    """A column, with the variable in front of it if there is one, and fields of it behind."""
 
     name: str
     qualifier: str | None
+    fields: tuple[str, ...] = ()
+
+
+class Computed(Column, frozen=True, eq=False, kw_only=True):
+    """A key of PARTITION BY or ORDER BY that is no column; its name is what is written."""
+
+    expression: Expression
 
 
 class Ordering(msgspec.Struct, frozen=True):
@@ -113,6 +120,13 @@ class RowColumn(Leaf, frozen=True, eq=False):
     """A column of the row that a navigation or an aggregate looks at."""
 
     name: str
+
+
+class RowField(Leaf, frozen=True, eq=False):
+    """A field of a structure in a column of a row, or a field of that."""
+
+    column: str
+    path: tuple[str, ...]
 
 
 class RowLabel(Leaf, frozen=True, eq=False):

@@ -11,6 +11,7 @@ from cepheid.errors import CepheidError
 from cepheid.jobs.why import Condition, Relaxation, Step, WhyNot, amount, number
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrange import ArrangedRows
+from cepheid.kinds.row_pattern.computed import with_derived
 from cepheid.kinds.row_pattern.conditions import prepare_conditions
 from cepheid.kinds.row_pattern.find import find_all
 from cepheid.kinds.row_pattern.plan import MatchPlan
@@ -101,7 +102,7 @@ def _conditions(
     plan: MatchPlan, table: pa.Table, defined: Mapping[str, str]
 ) -> tuple[tuple[Condition, ...], set[str]]:
     """Count the rows that satisfy each condition; of those about other rows, what is left."""
-    rows = ArrangedRows(table, plan.partition_by, plan.order_by)
+    rows = ArrangedRows(with_derived(plan, table), plan.partition_by, plan.order_by)
     found, partial = [], set()
     for variable, one in zip(plan.variables, prepare_conditions(plan, rows), strict=True):
         if variable not in plan.conditions:

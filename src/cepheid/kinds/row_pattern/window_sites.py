@@ -311,7 +311,7 @@ class _Query:
             yield call, tokens[place + 1].value.lower() if named else None
 
     def _call_start(self, last: int) -> int:
-        """Find where an expression before OVER begins: `name`, `f(...)`, also with FILTER."""
+        """Find where an expression before OVER begins: `name`, or `f(...)` with what follows it."""
         tokens = self._tokens
         while tokens[last].is_mark(")"):
             bracket = next(
@@ -319,9 +319,12 @@ class _Query:
                 if tokens[p].is_mark("(") and self._opening[p] == self._opening[last]
             )  # fmt: skip
             last = bracket - 1
-            if tokens[last].upper != "FILTER":
+            if tokens[last].upper == "FILTER":
+                last -= 1
+            elif tokens[last].upper == "GROUP" and tokens[last - 1].upper == "WITHIN":
+                last -= 2
+            else:
                 break
-            last -= 1
         return max(last, 0)
 
     def _called(self, call: _Call, column: str) -> tree.Measure:

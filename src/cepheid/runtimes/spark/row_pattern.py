@@ -21,6 +21,7 @@ from cepheid.expressions.own import all_registered
 from cepheid.jobs.analysis import LIVE
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
+from cepheid.kinds.row_pattern.computed import with_derived
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
 from cepheid.kinds.row_pattern.reach import describe_window
 from cepheid.kinds.row_pattern.recognize import recognize_parts, result_schema
@@ -203,11 +204,34 @@ def match_frame(frame: DataFrame, plan: MatchPlan) -> DataFrame:
     needed = frame.select(*(_quoted(name) for name in plan.read_columns))
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
     schema = result_schema(plan, arrow_schema(needed.schema, zone))
-    if plan.partition_by:
+    if not set(plan.partition_by) <= set(needed.columns):
+        spread = _spread_by_computed(needed, plan, zone)
+    elif plan.partition_by:
         spread = needed.repartition(*(_quoted(name) for name in plan.partition_by))
     else:
         spread = needed.coalesce(1)
     return spread.mapInArrow(_task(plan, schema), spark_schema(schema))
+
+
+def _spread_by_computed(frame: DataFrame, plan: MatchPlan, zone: str | None) -> DataFrame:
+    """Bring the rows of a partition together, where its keys are computed first."""
+    before = arrow_schema(frame.schema, zone)
+    # A column of Spark is found by its name, in which a dot would be a field.
+    keys = {f"__cepheid_key_{i}": name for i, name in enumerate(plan.partition_by)}
+
+    def keyed(table: pa.Table) -> pa.Table:
+        computed = with_derived(plan, table)
+        columns = [*table.columns, *(computed.column(name) for name in keys.values())]
+        return pa.table(columns, names=[*table.column_names, *keys])
+
+    schema = keyed(before.empty_table()).schema
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        for batch in batches:
+            yield from keyed(pa.Table.from_batches([batch])).cast(schema).to_batches()
+
+    return frame.mapInArrow(run, spark_schema(schema)).repartition(*keys).drop(*keys)
 
 
 def _quoted(name: str) -> str:
