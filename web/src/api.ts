@@ -55,7 +55,8 @@ export interface Run {
 export interface Rows { columns: Column[]; rows: unknown[][]; total: number }
 export interface Series { name: string; points: (number | null)[][] }
 export interface Chart {
-  kind: "" | "lines" | "bars";
+  kind: "" | "lines" | "bars" | "funnel";
+  steps?: { text: string; count: number }[];
   numbers: string[];
   series?: Series[];
   series_count?: number;

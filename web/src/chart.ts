@@ -6,6 +6,7 @@ import { button, h, put, s } from "./dom";
 import { saveButtons } from "./saving";
 import { state } from "./state";
 import { moment, number, short } from "./text";
+import { funnelBars } from "./why";
 
 const WIDTH = 760;
 const HEIGHT = 320;
@@ -111,6 +112,10 @@ export async function drawChart(view: HTMLElement, chosen = 0, scale?: boolean):
   if (state.run !== run) return;
   if (!chart.kind) {
     put(view, h("p", { class: "empty" }, "There is nothing to draw: the result has no numbers. Matches and situations are on the timeline."));
+    return;
+  }
+  if (chart.kind === "funnel") {
+    put(view, h("h3", {}, "Funnel"), funnelBars(chart.steps ?? [], "keys"));
     return;
   }
   const values = (chart.series?.flatMap((one) => one.points.map((p) => p[chosen + 1])) ?? chart.bars?.map((bar) => bar.values[chosen]) ?? [])

@@ -28,6 +28,8 @@ def chart_view(table: pa.Table, times: ShownTimes) -> dict[str, Any]:
         for f in table.schema
         if not _is_number(f.type) and f.name not in LEFT_OUT and not pa.types.is_nested(f.type)
     ]
+    if {"step", "variable", "keys"} <= set(names):
+        return _funnel(table.slice(0, BARS_MAX)) | {"rows": len(table)}
     shown = times.of(table.slice(0, POINTS_MAX))
     if "window_start" in names and len(set(table["window_start"].to_pylist())) > 1:
         return _lines(shown, numbers, groups) | {"rows": len(table)}
@@ -75,6 +77,21 @@ def _moment(when: Any) -> Any:
     iso = plain(when)
     scalar = pa.scalar(iso.replace("Z", "").partition("+")[0]).cast(pa.timestamp("us"))
     return scalar.cast(pa.int64()).as_py() / 1000
+
+
+def _funnel(table: pa.Table) -> dict[str, Any]:
+    """Collect the steps of a funnel, for each group in order."""
+    # Groups come before the step, what is known about it after.
+    before = table.column_names[: table.column_names.index("step")]
+    groups = [name for name in before if name not in LEFT_OUT]
+    steps = [
+        {
+            "text": " ".join(filter(None, [_label(row, groups), label_of(row["variable"])])),
+            "count": _number(row["keys"]) or 0.0,
+        }
+        for row in table.to_pylist()
+    ]
+    return {"kind": "funnel", "numbers": ["keys"], "steps": steps}
 
 
 def _bars(table: pa.Table, numbers: list[str], groups: list[str]) -> dict[str, Any]:

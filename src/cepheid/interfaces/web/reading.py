@@ -12,7 +12,7 @@ from pyarrow import parquet
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.files import content_of, find_files, present, read_all
 from cepheid.events.time_formats import TextTimes, as_format
-from cepheid.interfaces.web.settings import Columns, DataSet
+from cepheid.interfaces.web.settings import Columns, DataSet, is_inside
 from cepheid.store.event_store import EventStore
 
 STORE = "store"
@@ -25,7 +25,8 @@ def text_times(columns: Columns) -> TextTimes:
 
 def files_of(data: DataSet) -> list[Path]:
     """Find the files of a data set, as they are now; others in a folder are no events."""
-    return [file for file in find_files(data.place) if content_of(file.name)]
+    found = [file for file in find_files(data.place) if content_of(file.name)]
+    return [file for file in found if is_inside(file, Path(data.place))]
 
 
 def open_store(data: DataSet, columns: Columns) -> EventStore:

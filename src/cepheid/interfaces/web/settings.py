@@ -102,16 +102,19 @@ def _add_files(sets: dict[str, DataSet], place: str) -> None:
     if not files:
         message = f"{name_of(place)} has neither events nor rules"
         raise WrongUseError(message)
-    if path.is_dir():
-        _add(sets, f"{path.resolve().name}/", "files", path)
-    elif not path.exists():
-        _add(sets, path.name, "files", path)
     root = path.resolve()
-    for file in files[:SETS_MAX]:
-        # A link may lead out of the folder that was given.
-        if root.is_dir() and not file.resolve().is_relative_to(root):
-            continue
+    inside = [file for file in files if is_inside(file, root)]
+    if path.is_dir() and len(inside) == len(files):
+        _add(sets, f"{root.name}/", "files", path)
+    if not path.exists():
+        _add(sets, path.name, "files", path)
+    for file in inside[:SETS_MAX]:
         _add(sets, file.name, "files", file)
+
+
+def is_inside(file: Path, place: Path) -> bool:
+    """Check that a file of a folder is in it: a link may lead out of what was given."""
+    return not place.is_dir() or file.resolve().is_relative_to(place.resolve())
 
 
 def _add(sets: dict[str, DataSet], name: str, kind: str, path: Path) -> None:

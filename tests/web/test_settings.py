@@ -1,0 +1,102 @@
+"""What is served: files, folders, stores and rules by name, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from tests.web.conftest import TOKEN, serving, write_events
+
+from cepheid import EventStore
+from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.web.app import STATIC
+from cepheid.interfaces.web.settings import Columns, Limits, Settings, find_settings
+
+pytestmark = pytest.mark.xdist_group("web")
+BYTES_MAX = 1_000_000
+
+
+def found(*places: Path, write: bool = False) -> Settings:
+    return find_settings(map(str, places), Columns(), Limits(seconds=60), write=write)
+
+
+def test_a_folder_is_a_data_set_and_so_are_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    write_events(folder)
+    (folder / "notes.txt").write_text("no events")
+    assert set(found(folder).sets) == {"log/", "events"}
+
+
+def test_links_that_lead_out_of_a_folder_are_left_out(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "log"
+    outside.mkdir()
+    folder.mkdir()
+    write_events(folder)
+    secret = outside / "secret.parquet"
+    parquet.write_table(pa.table({"ts": [1], "type": ["A"]}), secret)
+    (folder / "secret.parquet").symlink_to(secret)
+    assert set(found(folder).sets) == {"events"}
+    # One that comes later is not read.
+    (folder / "secret.parquet").unlink()
+    with serving(found(folder)) as bench:
+        (folder / "secret.parquet").symlink_to(secret)
+        assert bench.ask("/api/data/log/")["events"] == 200
+
+
+def test_a_store_and_rules(tmp_path: Path) -> None:
+    store = EventStore(tmp_path / "trades")
+    store.append(pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"]}))
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    (rules / "pairs.cq").write_text("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 us SLIDE 10 us")
+    (rules / "bs.cq").write_text("RETURN COUNT(*) PATTERN B WITHIN 10 us SLIDE 10 us")
+    settings = found(tmp_path / "trades", rules, write=True)
+    assert settings.sets["trades"].kind == "store"
+    assert set(settings.queries) == {"pairs", "bs"}
+    with serving(settings) as bench:
+        told = bench.run(settings.queries["pairs"], data="trades")
+        rows = bench.ask(f"/api/runs/{told['id']}/rows")["rows"]
+        assert [row[-1] for row in rows] == [2.0]
+        live = bench.ask("/api/live", {"data": "trades", "rules": True, "watermark": "0 seconds"})
+        data = bench.send(f"/api/live/{live['id']}/events")[2]
+        assert b'"rules":{"bs":1,"pairs":1}' in data or b'"rules":{"pairs":1,"bs":1}' in data
+        bench.ask("/api/save", {"name": "third", "text": "PATTERN A"})
+        assert (rules / "third.cq").read_text() == "PATTERN A\n"
+        for name in ("../x", "a/b", "", ".x"):
+            status = bench.send("/api/save", {"name": name, "text": "PATTERN A"})[0]
+            assert status == 400, name
+
+
+def test_a_place_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WrongUseError, match="no such file or folder"):
+        found(tmp_path / "nowhere")
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(WrongUseError, match="neither events nor rules"):
+        found(tmp_path)
+
+
+def test_the_bundled_events_are_there_without_any_place() -> None:
+    assert set(found().sets) == {"shop", "trades"}
+
+
+def test_the_page_is_small_and_asks_nobody_else() -> None:
+    files = list(STATIC.iterdir())
+    assert sum(file.stat().st_size for file in files) < BYTES_MAX
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r"(?:src|href)=\"(?!/static/|#)[^\"]*\"", page) == []
+    assert "<style" not in page
+    assert TOKEN not in page
+
+
+def test_a_funnel_is_drawn_as_steps(tmp_path: Path) -> None:
+    write_events(tmp_path)
+    with serving(found(tmp_path / "events.parquet")) as bench:
+        text = "RETURN FUNNEL(symbol) PATTERN SEQ(view a, buy b) WITHIN 1 minute"
+        told = bench.run(text)
+        chart = bench.ask(f"/api/runs/{told['id']}/chart")
+        assert chart["kind"] == "funnel"
+        assert [step["text"] for step in chart["steps"]] == ["a", "b"]
