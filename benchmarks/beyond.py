@@ -13,6 +13,7 @@ import argparse
 import tempfile
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,8 +66,8 @@ def sweeps(count: int) -> Iterator[Line]:
     for name, (text, x, y, bar) in cases.items():
         one = cepheid.query(text.format(x=0.05, y=0.5, window=window))
         every = cepheid.query(text.format(x=x, y=y, window=window))
-        alone = sweep.cpu_seconds(lambda one=one: one.run(table))  # type: ignore[misc]  # a default
-        whole = sweep.cpu_seconds(lambda every=every: every.run(table), 1)  # type: ignore[misc]  # a default
+        alone = sweep.cpu_seconds(partial(one.run, table))
+        whole = sweep.cpu_seconds(partial(every.run, table), 1)
         if not sweep.agree(every.run(table), table, text, window):
             message = f"{name}: a value differs from its own run"
             raise SystemExit(message)

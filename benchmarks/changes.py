@@ -54,17 +54,16 @@ def changelog(count: int, *, keys: int = 100, a_second: int = 10_000, share: flo
     def texts(codes: Any, names: list[str]) -> Any:
         return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names)).cast(pa.string())
 
-    return pa.table(
-        {
-            "op": texts(op, ["c", "u", "d"]),
-            "id": ids,
-            "ts": pa.array(ids * (1_000_000 // a_second) + shift, pa.timestamp("us")),
-            "type": texts(types, ["A", "B", "C"]),
-            # An event keeps its key.
-            "key": (ids * 7919) % keys,
-            "x": draw.integers(0, 1000, count),
-        }
-    )
+    columns: dict[str, Any] = {
+        "op": texts(op, ["c", "u", "d"]),
+        "id": ids,
+        "ts": pa.array(ids * (1_000_000 // a_second) + shift, pa.timestamp("us")),
+        "type": texts(types, ["A", "B", "C"]),
+        # An event keeps its key.
+        "key": (ids * 7919) % keys,
+        "x": draw.integers(0, 1000, count),
+    }
+    return pa.table(columns)
 
 
 def check(text: str, table: Any, told: list[Any]) -> int:
@@ -79,13 +78,13 @@ def check(text: str, table: Any, told: list[Any]) -> int:
     rows = pa.concat_tables(told)
     last = {name: place for place, name in enumerate(rows["row_id"].to_pylist())}
     now = rows.take(pa.array(sorted(last.values()), pa.int64()))
-    now = now.filter(pa.compute.not_equal(now["op"], "delete"))
+    now = now.filter(pa.compute.field("op") != "delete")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         known = cepheid.query(text).run(table, changes=CHANGES)
     names = known.column_names
     assert len(now) == len(known), (len(now), len(known))
-    order = [(name, "ascending") for name in names[: max(len(names) - 2, 1)]]
+    order: Any = [(name, "ascending") for name in names[: max(len(names) - 2, 1)]]
     now, known = (one.select(names).sort_by(order) for one in (now, known))
     for name in names:
         mine, theirs = (one[name].to_numpy() for one in (now, known))

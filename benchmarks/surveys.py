@@ -26,7 +26,7 @@ def table_of(count: int) -> Any:
 
     prices = np.random.default_rng(1).random(count)
     times = pa.array(np.arange(count), pa.timestamp("us"))
-    return pa.table({"ts": times, "type": ["S"] * count, "price": prices})
+    return pa.table({"ts": times, "type": ["S"] * count, "price": pa.array(prices)})
 
 
 def least_cpu_s(text: str, events: Any, runs: int) -> float:

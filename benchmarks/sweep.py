@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def agree(sweep: pa.Table, table: pa.Table, text: str, window: int) -> bool:
             own = own.filter(pc.equal(own[name], pa.scalar(value)))
         plain = cepheid.query(text.format(**{"y": 0, **values}, window=window)).run(table)
         counts = [np.asarray(found["count"], np.float64) for found in (own, plain)]
-        if len(own) != len(plain) or not np.allclose(*counts, rtol=RELATIVE):
+        if len(own) != len(plain) or not np.allclose(counts[0], counts[1], rtol=RELATIVE):
             return False
     return True
 
@@ -90,8 +91,8 @@ def main(count: int) -> None:
     for name, (text, x, y, bar) in CASES.items():
         plain = cepheid.query(text.format(x=0.5, y=0.5, window=window))
         sweep = cepheid.query(text.format(x=x, y=y, window=window))
-        one = cpu_seconds(lambda plain=plain: plain.run(table))
-        whole = cpu_seconds(lambda sweep=sweep: sweep.run(table), 1)
+        one = cpu_seconds(partial(plain.run, table))
+        whole = cpu_seconds(partial(sweep.run, table), 1)
         same = agree(sweep.run(table), table, text, window)
         ratio = whole / one
         told = "" if bar is None else f", bar {bar} x {'kept' if ratio <= bar else 'missed'}"
