@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from cepheid.interfaces.shown_times import ShownTimes
 from cepheid.interfaces.web.spans import has_matches
 from cepheid.interfaces.web.timeline_task import label_of
 from cepheid.interfaces.web.values import plain
+from cepheid.pictures.shown_times import ShownTimes
 
 POINTS_MAX = 20_000
 BARS_MAX = 60

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cepheid.interfaces.shown_times import ShownTimes
 from cepheid.interfaces.web.answers import Bench, json
 from cepheid.interfaces.web.bodies import AskedRun, read_body
 from cepheid.interfaces.web.chart_view import chart_view
@@ -23,6 +22,7 @@ from cepheid.interfaces.web.run_task import RESULT
 from cepheid.interfaces.web.runs import Run
 from cepheid.interfaces.web.spans import has_matches
 from cepheid.interfaces.web.values import plain
+from cepheid.pictures.shown_times import ShownTimes
 
 PAGE_ROWS_MAX = 1_000
 WAIT_S = 10.0
