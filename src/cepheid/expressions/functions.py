@@ -110,6 +110,9 @@ OTHER_FUNCTIONS = {
     "STARTSWITH": "STARTS_WITH(text, begin)",
     "CONTAINS": "text LIKE '%part%'",
     "REGEXP_LIKE": "text LIKE 'a%'",
+    "APPROX_COUNT_DISTINCT": "COUNT(DISTINCT x)",
+    "APPROX_PERCENTILE": "PERCENTILE(x, 0.9)",
+    "PERCENTILE_CONT": "PERCENTILE(x, 0.9)",
     "DATE_TRUNC": "WINDOW 1 hour",
     "DATE_PART": "HOUR(time)",
     "LAG": "PREV(S).attribute",
@@ -119,7 +122,21 @@ OTHER_FUNCTIONS = {
 
 
 OTHER_AGGREGATES = frozenset(
-    ["MEDIAN", "STDDEV", "STDEV", "STD", "VARIANCE", "VAR", "PERCENTILE", "ARRAY_AGG", "MODE"]
+    [
+        "MEDIAN",
+        "STDDEV",
+        "STDEV",
+        "STD",
+        "VARIANCE",
+        "VAR",
+        "PERCENTILE",
+        "ARRAY_AGG",
+        "MODE",
+        "VAR_POP",
+        "VAR_SAMP",
+        "STDDEV_POP",
+        "STDDEV_SAMP",
+    ]
 )
 
 

@@ -164,6 +164,8 @@ def other_clauses(text: str, start: int) -> str:
         return _FROM_ANOTHER
     if re.search(r"\bGROUP\s+BY$", before) and rest[:1].isdigit():
         return "name the column: `GROUP BY x`"
+    if rest.startswith("(") and re.search(r"\bGROUP\s+BY\s[\w\s,.]*$", before):
+        return "compute it before: `CREATE STREAM keyed AS SELECT HOUR(ts) AS h, x FROM events;`"
     # A word where a name may stand is read as that name, so the mistake shows one word late.
     near = re.findall(r"^\w+", rest) + re.findall(r"\w+$", before)
     return next((_OF_SELECT[word] for word in near if word in _OF_SELECT), "")

@@ -6,6 +6,7 @@ import msgspec
 
 from cepheid.errors import Note, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
+from cepheid.expressions.format import as_written
 from cepheid.jobs.ticks import in_ticks, tick_of
 from cepheid.kinds.selection.items import Aggregated, SelectItems, is_aggregate
 from cepheid.kinds.selection.pairs import aggregate_pairs
@@ -38,6 +39,8 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
     findings = Findings()
     scope = SelectScope(query.streams, _schemas(query, source), findings)
     _check_streams(query, findings)
+    if _has_computed_keys(query, findings):
+        findings.raise_errors(text)
     kind = _kind_of(query)
     where = scope.condition(query.where, "WHERE")
     on = scope.condition(query.on, "ON")
@@ -121,6 +124,23 @@ def _check_streams(query: tree.SelectQuery, findings: Findings) -> None:
         message = f"{both} streams are called `{alias.text}`"
         help_ = f"give them aliases: `FROM {first.name.text} x JOIN {stream.name.text} y ON ...`"
         findings.add("E334", message, alias.span, help_, notes=(note,))
+
+
+def _has_computed_keys(query: tree.SelectQuery, findings: Findings) -> bool:
+    """Report keys that are computed in the list of SELECT, which would be mistaken for columns."""
+    items = [item for item in query.items if isinstance(item, tree.ReturnItem)]
+    computed = {
+        item.alias.text: item
+        for item in items
+        if item.alias is not None and not isinstance(item.expression, tree.Word | tree.Attribute)
+    }
+    keys = [name for name in query.group_by if name.text in computed]
+    for name in keys:
+        message = f"`GROUP BY` takes columns of the stream, and `{name.text}` is computed"
+        item = as_written(computed[name.text].expression)
+        first = f"CREATE STREAM keyed AS SELECT {item} AS {name.text}, … FROM …;"
+        findings.add("E210", message, name.span, f"compute it before: `{first}`")
+    return bool(keys)
 
 
 def _check_clauses(query: tree.SelectQuery, kind: SelectKind, findings: Findings) -> None:
