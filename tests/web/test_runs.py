@@ -190,6 +190,15 @@ def test_a_replay_has_the_rows_of_a_run_also_across_a_stop(bench: Bench) -> None
     assert rows + stopped["answer"]["rows"] == wanted
 
 
+def test_live_queries_are_few_and_runs_do_not_wait_for_them(bench: Bench) -> None:
+    slow = {"text": COUNTS, "data": "events", "speed": 0.01}
+    begun = [bench.ask("/api/live", slow)["id"] for _ in range(4)]
+    assert bench.send("/api/live", slow)[0] == 429
+    assert bench.run(COUNTS)["status"] == "done"
+    for one in begun:
+        assert bench.ask(f"/api/runs/{one}", method="DELETE")["status"] == "cancelled"
+
+
 def live_rows(bench: Bench, body: dict[str, Any]) -> tuple[int, int]:
     told = bench.ask("/api/live", body)
     data = bench.send(f"/api/live/{told['id']}/events")[2]

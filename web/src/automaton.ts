@@ -4,9 +4,10 @@ import type { Condition, Graph } from "./api";
 import { s } from "./dom";
 
 const NODE_W = 132;
-const GAP = 118;
-const STEP = NODE_W + GAP;
+const GAP_MIN = 118;
+const GAP_MAX = 236;
 const CHARACTERS = 24;
+const CHARACTER_W = 7.4;
 
 function cut(text: string, most = CHARACTERS): string {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
@@ -30,9 +31,14 @@ export function drawAutomaton(graph: Graph, mark: (spans: [number, number][]) =>
     .map((l) => l.conditions.length + (l.guard ? 1 : 0)));
   const top = 70 + 14 * loops + 20 * Math.max(0, reach - 1);
   const start = 40;
+  // Edges to the next node are as long as their longest text.
+  const longest = Math.max(0, ...graph.links.filter((link) => link.target === link.source + 1 && link.source)
+    .flatMap((link) => [link.guard, ...link.conditions.map((one) => one.text)]).map((text) => text.length));
+  const GAP = Math.min(GAP_MAX, Math.max(GAP_MIN, longest * CHARACTER_W + 26));
+  const STEP = NODE_W + GAP, most = Math.floor((GAP - 22) / CHARACTER_W);
   const width = start + (graph.nodes.length - 1) * STEP + 30;
   const height = top + 34 + 16 * conditions + (reach > 1 ? 34 + 18 * reach : 14);
-  const center = (place: number) => (place === 0 ? 18 : start + GAP / 2 + NODE_W / 2 + (place - 1) * STEP);
+  const center = (place: number) => (place === 0 ? 18 : start + GAP_MIN / 2 + NODE_W / 2 + (place - 1) * STEP);
   const half = (place: number) => (place === 0 ? 8 : NODE_W / 2);
   const click = (one: Condition) => () => mark([one.span]);
   const parts: SVGElement[] = [];
@@ -46,7 +52,7 @@ export function drawAutomaton(graph: Graph, mark: (spans: [number, number][]) =>
       parts.push(s("path", { d: `M${from + half(link.source)} ${top}H${to - half(link.target) - 6}`, class: "edge" }));
       parts.push(head(to - half(link.target) - 1, top, 1, 0));
       const x = (from + half(link.source) + to - half(link.target)) / 2;
-      texts.forEach((one, n) => parts.push(label(x, top - 9 - 14 * (texts.length - 1 - n), one.text, one.kind, 17, one.click)));
+      texts.forEach((one, n) => parts.push(label(x, top - 9 - 14 * (texts.length - 1 - n), one.text, one.kind, most, one.click)));
     } else if (link.target === link.source) {
       const y = top - 27;
       parts.push(s("path", { d: `M${from - 26} ${y}C${from - 40} ${y - 38} ${from + 40} ${y - 38} ${from + 26} ${y - 4}`, class: "edge" }));

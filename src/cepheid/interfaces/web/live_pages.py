@@ -17,6 +17,8 @@ from cepheid.interfaces.web.live_task import PLACE
 from cepheid.interfaces.web.requests import LiveTask
 from cepheid.interfaces.web.runs import Run
 
+LIVE_MAX = 4
+"""Live queries that run at the same time."""
 STOP_S = 20.0
 """A query has so long to write its state."""
 
@@ -31,6 +33,8 @@ async def start(request: Request) -> Response:
         raise HTTPException(400, "there are no rules: name a folder of them")
     if not 0 <= body.speed < 1e9:
         raise HTTPException(400, "the speed is a number from 0 on")
+    if bench.runs.count_live() >= LIVE_MAX:
+        raise HTTPException(429, f"{LIVE_MAX} live queries run already: stop one of them")
     state = ""
     if body.state:
         before = bench.runs.find(body.state)

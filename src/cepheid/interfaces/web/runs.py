@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import shutil
 import tempfile
@@ -71,7 +72,9 @@ class Run:
     async def _do(self, workers: Workers) -> None:
         seconds = None if isinstance(self.task, LiveTask) else self.task.limits.seconds
         try:
-            async with workers.turns, asyncio.timeout(seconds):
+            # A live run may take hours, and others must not wait for it.
+            turn = workers.turns if seconds is not None else contextlib.nullcontext()
+            async with turn, asyncio.timeout(seconds):
                 self._worker = await workers.take()
                 async for message in self._worker.messages(self.task):
                     await self._hear(message)
@@ -155,6 +158,11 @@ class Runs:
         run.start(self.workers)
         self._forget()
         return run
+
+    def count_live(self) -> int:
+        """Count the live runs that have not ended."""
+        running = [run for run in self._runs.values() if run.is_running]
+        return sum(isinstance(run.task, LiveTask) for run in running)
 
     def find(self, id_: str) -> Run | None:
         """Find a run."""
