@@ -80,6 +80,20 @@ def test_contiguous_queries_with_negation_give_what_the_cpu_gives(window: str) -
         assert expected, name
 
 
+@pytest.mark.parametrize("window", ["WITHIN 8 us SLIDE 8 us", "WITHIN 8 us SLIDE 4 us"])
+def test_negated_sequences_give_what_the_cpu_gives(window: str) -> None:
+    patterns = ("SEQ(A, B)", "SEQ(A, NOT SEQ(C, A d), B)", "SEQ(A+, B, NOT SEQ(C, B e))")
+    clauses = f"{window} TIES arrival"
+    queries = {f"q{n}": f"RETURN COUNT(*) PATTERN {p} {clauses}" for n, p in enumerate(patterns)}
+    workload, table = cepheid.workload(queries), events(60)
+    assert len(workload.shared(table.schema).groups) == 1
+    found = workload.run(table, device="gpu", separate=True)
+    for name, text in queries.items():
+        expected = cepheid.query(text).run(table).to_pylist()
+        assert same_rows(found[name].to_pylist(), expected), name
+        assert expected, name
+
+
 def test_sums_and_extremes_keep_the_order_of_each_query() -> None:
     queries = {
         "one": "RETURN COUNT(*), SUM(B.price), MAX(A.price), MIN(B.price) PATTERN SEQ(A+, B)",

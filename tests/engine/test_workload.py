@@ -95,7 +95,7 @@ def related_queries(
     """Draw queries that have much in common: parts of patterns, clauses, aggregates."""
     # Few parts, so that prefixes and other parts of patterns are the same.
     pool = draw(st.lists(patterns(leaves_max=2), min_size=2, max_size=3))
-    pool += ["A", "B", "NOT C", "A x+"]
+    pool += ["A", "B", "NOT C", "NOT SEQ(C, B)", "A x+"]
     parts = st.lists(st.sampled_from(pool), max_size=2)
     semantics = draw(choice(["any", "any", "next", "contiguous"]))
     where, group = draw(choice(GROUPS))

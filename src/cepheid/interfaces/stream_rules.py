@@ -221,8 +221,10 @@ class Suppressed:
         for rule in sorted({rule for rule, _ in self.counts}):
             own = {why: n for (name, why), n in sorted(self.counts.items()) if name == rule}
             told = ", ".join(f"{count:,} {why}" for why, count in own.items())
-            total = f"{sum(own.values()):,}"
-            complain(f"notice: {total} alerts of `{visible(rule)}` were suppressed: {told}")
+            total = sum(own.values())
+            what = "alert" if total == 1 else "alerts"
+            verb = "was" if total == 1 else "were"
+            complain(f"notice: {total:,} {what} of `{visible(rule)}` {verb} suppressed: {told}")
 
 
 def stream_rules(source: Source, options: Options, complain: Complain) -> None:
