@@ -229,8 +229,9 @@ def _why_no_stacks(plan: TrendPlan) -> str:
         return "groups of several partitions, in windows without SLIDE"
     if plan.semantics is tree.Semantics.CONTIGUOUS:
         return "contiguous, in windows without SLIDE"
-    if has_long_guards(plan):
-        return "a negated pattern of several events, in windows without SLIDE"
+    if has_long_guards(plan) and plan.ties is tree.Ties.STRICT:
+        # Read backwards, each of several events of one time would move the same matches.
+        return "a negated pattern of several events, in windows without SLIDE and without order"
     return ""
 
 

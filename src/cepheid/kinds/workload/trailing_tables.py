@@ -158,7 +158,9 @@ class TrailingProgram:
 
     def _ends(self, code: int) -> list[int]:
         """List the queries of which an event may end a match."""
-        targets = self._program.targets_of(code)
+        nodes = self._program.group.system.nodes
+        # Events of a negated pattern move matches that have ended before.
+        targets = [q for q in self._program.targets_of(code) if not nodes[q].once]
         return sorted({n for q in targets for n in self._queries_of.get(q, ())})
 
 
