@@ -136,3 +136,11 @@ def test_row_patterns() -> None:
     assert "PARTITION BY" not in clauses
     assert "company" in labels(f"{begun}MEASURES |")
     assert labels(f"{begun}PATTERN (A) DEF|") == ["DEFINE"]
+
+
+def test_row_patterns_in_windows() -> None:
+    begun = "SELECT k, hi OVER w FROM t WINDOW w AS (ORDER BY ts MEASURES MAX(A.x) AS hi "
+    text = f"{begun}| PATTERN (A) DEFINE A AS x > 5)"
+    clauses = labels(text, CompletionKind.CLAUSE)
+    assert clauses[0] == "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
+    assert "ONE ROW PER MATCH" not in clauses

@@ -1,4 +1,4 @@
-"""The words of a MATCH_RECOGNIZE clause that may follow what is written of it."""
+"""The words of a MATCH_RECOGNIZE clause, or of a window with PATTERN, that may come next."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ _ORDER = (
     "DEFINE",
 )
 """The clauses in the order in which they stand."""
+_WINDOW_ORDER = (
+    *("PARTITION BY", "ORDER BY", "MEASURES", "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"),
+    *("AFTER MATCH SKIP PAST LAST ROW", "AFTER MATCH SKIP TO NEXT ROW", "INITIAL", "SEEK"),
+    *("PATTERN", "SUBSET", "DEFINE"),
+)
+"""Those of a window."""
 _CALLS = ("PREV", "NEXT", "FIRST", "LAST", "CLASSIFIER", "MATCH_NUMBER", "COUNT", "SUM", "AVG")
 _WORDS = ("RUNNING", "FINAL", "AND", "OR", "NOT", "AS", "IS NULL", "BETWEEN", "LIKE", "IN")
 
@@ -27,14 +33,15 @@ _WORDS = ("RUNNING", "FINAL", "AND", "OR", "NOT", "AS", "IS NULL", "BETWEEN", "L
 def row_pattern_words(before: str) -> list[tuple[str, CompletionKind, str, str, str]]:
     """List the clauses that may still come, and the words of their expressions."""
     words = [token.group().upper() for token in tokens_of(before)]
-    begins = words.index("MATCH_RECOGNIZE") if "MATCH_RECOGNIZE" in words else len(words)
-    inside = words[begins:]
+    starts = [n for n, word in enumerate(words) if word in ("MATCH_RECOGNIZE", "WINDOW", "OVER")]
+    inside = words[starts[-1] :] if starts else []
+    order = _ORDER if inside[:1] == ["MATCH_RECOGNIZE"] else _WINDOW_ORDER
     depth = inside.count("(") - inside.count(")")
     if not inside or depth <= 0:
-        outside = ("SELECT", "FROM", "MATCH_RECOGNIZE", "WHERE", "AS")
+        outside = ("SELECT", "FROM", "MATCH_RECOGNIZE", "WHERE", "WINDOW", "OVER", "AS")
         return [(word, CompletionKind.KEYWORD, word, "", "§11.5") for word in outside]
-    seen = [place for place, one in enumerate(_ORDER) if one.split()[0] in inside]
-    rest = _ORDER[max(seen, default=-1) + 1 :] if depth == 1 else ()
+    seen = [place for place, one in enumerate(order) if one.split()[0] in inside]
+    rest = order[max(seen, default=-1) + 1 :] if depth == 1 else ()
     found = []
     for clause in rest:
         meaning = meanings.ROW_PATTERN_KEYWORDS.get(clause.split()[0])
