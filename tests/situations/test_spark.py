@@ -83,6 +83,23 @@ def test_dataframes_and_files_give_the_rows_of_a_local_run(
     assert in_order(query.run(events, strategy="key shuffle").toArrow()) == expected
 
 
+@pytest.mark.parametrize("partition", ["PARTITION BY car", ""])
+def test_conditions_that_look_at_more_than_one_event(
+    spark: SparkSession, tmp_path: Path, partition: str
+) -> None:
+    query = cepheid.query(
+        f"{partition} DEFINE A AS speed > PREV(speed), B AS AVG(accel) > 0 UNTIL COUNT(*) > 9 "
+        "SITUATIONS A, B RETURN COUNT(A) AS n, MAX(B.accel) AS most"
+    )
+    parquet.write_table(cars(), tmp_path / "cars.parquet", row_group_size=300)
+    expected = in_order(query.run(cars()))
+    assert expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Without keys one task does everything.
+        assert in_order(query.run(str(tmp_path), spark=spark).toArrow()) == expected
+        assert in_order(query.run(spark.read.parquet(str(tmp_path))).toArrow()) == expected
+
+
 def test_situations_themselves_and_where(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
