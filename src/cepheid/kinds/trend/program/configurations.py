@@ -48,7 +48,7 @@ Guards = frozenset[int]
 def why_not_configured(plan: TrendPlan) -> str:
     """Explain why a linear plan has no such system; "" if it has one."""
     if len(plan.patterns) != 1:
-        return "AND counts pairs of matches"
+        return "AND aggregates sets of matches"
     if plan.links is not None:
         return "links with different rules, or UNTIL"
     template = plan.patterns[0]
