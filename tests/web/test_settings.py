@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.web.conftest import TOKEN, serving, write_events
+from tests.web.conftest import TOKEN, Bench, serving, write_events
 
 from cepheid import EventStore
 from cepheid.interfaces.cli_input import WrongUseError
@@ -17,6 +19,15 @@ from cepheid.interfaces.web.settings import Columns, Limits, Settings, find_sett
 
 pytestmark = pytest.mark.xdist_group("web")
 BYTES_MAX = 1_000_000
+FUNCTIONS = """
+import cepheid
+import pyarrow.compute as pc
+
+def twice(values):
+    return pc.multiply(values, 2.0)
+
+cepheid.function("twice_of_tests", twice, returns="double", types=["double"])
+"""
 
 
 def found(*places: Path, write: bool = False) -> Settings:
@@ -69,6 +80,42 @@ def test_a_store_and_rules(tmp_path: Path) -> None:
         for name in ("../x", "a/b", "", ".x"):
             status = bench.send("/api/save", {"name": name, "text": "PATTERN A"})[0]
             assert status == 400, name
+
+
+def test_a_folder_that_grows_is_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    parquet.write_table(pa.table({"ts": [1, 2], "type": ["A", "A"]}), folder / "1.parquet")
+    with serving(found(folder)) as bench:
+        text = "RETURN COUNT(*) PATTERN A WITHIN 10 us SLIDE 10 us"
+        told = bench.ask("/api/live", {"text": text, "data": "log/", "follow": True})
+        wait_for(bench, told["id"], 2)
+        parquet.write_table(pa.table({"ts": [15, 16], "type": ["A", "A"]}), folder / ".2")
+        (folder / ".2").rename(folder / "2.parquet")
+        wait_for(bench, told["id"], 4)
+        stopped = bench.ask(f"/api/live/{told['id']}/stop", {})
+        assert stopped["answer"]["rows"] == 1
+        assert not stopped["answer"]["ended"]
+
+
+def wait_for(bench: Bench, id_: str, events: int) -> None:
+    for _ in range(300):
+        told = bench.ask(f"/api/runs/{id_}")
+        assert told["status"] == "running", told
+        if told["events"] == events:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{told['events']} events came")
+
+
+def test_workers_know_functions_of_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_events(tmp_path)
+    (tmp_path / "own_functions.py").write_text(FUNCTIONS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    settings = msgspec.structs.replace(found(path), functions=("own_functions",))
+    with serving(settings) as bench:
+        told = bench.run("SELECT COUNT(*) AS n FROM events WHERE twice_of_tests(price) > 4")
+        assert told["answer"]["rows"] == 1, told
 
 
 def test_a_place_that_is_not_there_is_refused(tmp_path: Path) -> None:

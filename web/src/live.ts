@@ -104,7 +104,7 @@ class Live {
     const facts: [string, string][] = [
       ["Events", live ? number(live.events) : "–"], ["Events/s", live ? short(Math.round(live.rate)) : "–"],
       ["Rows", live ? number(live.rows) : "–"], ["Latest event", time(live?.latest)], ["Watermark", time(live?.watermark)],
-      ["Lag", live ? `${live.lag_s} s` : "–"], ["Waiting", live ? number(live.waiting) : "–"],
+      ["Lag", live ? `${live.lag_s.toFixed(1)} s` : "–"], ["Waiting", live ? number(live.waiting) : "–"],
       ["State", live ? bytes(live.state) : "–"], ["Late", live ? number(live.late) : "–"], ["Bad", live ? number(live.bad) : "–"],
     ];
     put(this.figures, ...facts.map(([name, value]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value))));

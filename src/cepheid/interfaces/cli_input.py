@@ -112,7 +112,11 @@ def import_functions(module: str) -> None:
         why = f"{type(error).__name__}: {error}"
         message = f"--functions {module}: {why}; PYTHONPATH has the folders of modules"
         raise WrongUseError(message) from error
+    IMPORTED.append(module)
 
+
+IMPORTED: list[str] = []
+"""The modules of functions that this command has imported; its workers import them, too."""
 
 ROW_PATTERN = re.compile(r"\bmatch_recognize\b|\bover\b.*\bpattern\s*\(", re.I | re.S)
 """A clause, or a call over a window with PATTERN."""

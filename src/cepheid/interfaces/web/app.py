@@ -25,7 +25,7 @@ STATIC = Path(__file__).parent / "static"
 
 def make_app(settings: Settings, *, token: str, port: int) -> Starlette:
     """Make the application of a workbench."""
-    bench = Bench(settings, Runs())
+    bench = Bench(settings, Runs(settings.functions))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

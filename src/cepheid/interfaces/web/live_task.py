@@ -67,6 +67,9 @@ class _Figures:
         self.bad = 0
         self.latest: int | None = None
         self.state = 0
+        self.due: int | None = None
+        """The time of events that the clock of a paced replay has reached."""
+        self.ticks = _ticks_a_second(task)
         self._delay = length_of(task.watermark)
         self._begun = time.monotonic()
         self._weighed = 0.0
@@ -78,6 +81,12 @@ class _Figures:
             self.state = sum(len(live.save()) for live in lives.values())
             # Weighing may take at most a tenth of the time.
             self._weighed = now + 10 * (time.monotonic() - now)
+
+    def _lag(self) -> float:
+        """Tell how far the latest event is behind the clock of the replay, in its seconds."""
+        if self.due is None or self.latest is None:
+            return 0.0
+        return max(0.0, (self.due - self.latest) / self.ticks)
 
     def told(self, lives: dict[str, Any]) -> dict[str, Any]:
         """Collect the figures."""
@@ -95,7 +104,7 @@ class _Figures:
             "seconds": now - self._begun,
             "latest": self.latest,
             "watermark": until,
-            "lag_s": self._delay / 1e6,
+            "lag_s": self._lag(),
             "waiting": sum(live.waiting for live in lives.values()),
             "state": self.state,
             "late": sum(live.late for live in lives.values()),
@@ -120,7 +129,7 @@ def replay(task: LiveTask, tell: Tell) -> dict[str, Any]:
     }
     figures = _Figures(task)
     arriving = _arriving(task, int(place.get("events", 0)), figures, steering.stopped)
-    for batch in _paced(task, arriving, steering.stopped):
+    for batch in _paced(task, arriving, figures, steering.stopped):
         rows = _fed(lives, figures, batch)
         figures.weigh(lives)
         tell({"live": figures.told(lives), "batch": rows})
@@ -190,12 +199,11 @@ def _batches(task: LiveTask, stopped: threading.Event) -> Iterator[pa.Table]:
 
 
 def _paced(
-    task: LiveTask, arriving: Iterator[pa.Table], stopped: threading.Event
+    task: LiveTask, arriving: Iterator[pa.Table], figures: _Figures, stopped: threading.Event
 ) -> Iterator[pa.Table]:
     """Yield events when their time has come: the first at once, others by the speed."""
     begun = time.monotonic()
     first: int | None = None
-    ticks = _ticks_a_second(task)
     for table in arriving:
         if not task.speed:
             yield table
@@ -205,7 +213,8 @@ def _paced(
         first = int(times[0]) if first is None else first
         done = 0
         while done < len(table) and not stopped.is_set():
-            now = first + int((time.monotonic() - begun) * task.speed * ticks)
+            now = first + int((time.monotonic() - begun) * task.speed * figures.ticks)
+            figures.due = now
             ready = int(np.searchsorted(times, now, side="right"))
             yield table.slice(done, ready - done)
             done = ready

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +144,9 @@ class Run:
 class Runs:
     """All runs by their id; the folder of their files goes with the workbench."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: Sequence[str] = ()) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="cepheid-serve-"))
-        self.workers = Workers()
+        self.workers = Workers(functions)
         self._runs: dict[str, Run] = {}
 
     def start(self, make: Callable[[str], AnyTask]) -> Run:

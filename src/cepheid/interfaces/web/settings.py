@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from cepheid.events.files import content_of, find_files
-from cepheid.interfaces.cli_input import WrongUseError, name_of
+from cepheid.interfaces.cli_input import IMPORTED, WrongUseError, name_of
 from cepheid.interfaces.rules import read_rules
 
 SETS_MAX = 200
@@ -55,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True):
     columns: Columns = Columns()
     limits: Limits = Limits()
     write: bool = False
+    functions: tuple[str, ...] = ()
+    """Modules of users' functions, which workers import."""
 
 
 def find_settings(
@@ -80,7 +82,7 @@ def find_settings(
             folder = folder or path.resolve()
         else:
             _add_files(sets, place)
-    return Settings(sets, queries, folder, columns, limits, write)
+    return Settings(sets, queries, folder, columns, limits, write, tuple(IMPORTED))
 
 
 def _bundled() -> list[Path]:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from cepheid.errors import CepheidError, visible
-from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.cli_input import WrongUseError, import_functions
 from cepheid.interfaces.web.live_task import replay
 from cepheid.interfaces.web.match_task import explain_match
 from cepheid.interfaces.web.requests import (
@@ -40,11 +40,17 @@ TOLD_EVERY_S = 0.1
 
 
 def main() -> None:
-    """Do the tasks of standard input, a line each; further lines steer a live one."""
-    hide_pandas()
+    """Do the tasks of standard input, a line each; further lines steer a live one.
+
+    Words of the command name modules of functions, which may need pandas.
+    """
+    if len(sys.argv) == 1:
+        hide_pandas()
     out = sys.stdout.buffer
     # What a library prints must not look like an answer.
     sys.stdout = sys.stderr
+    for module in sys.argv[1:]:
+        import_functions(module)
 
     def tell(message: dict[str, Any]) -> None:
         out.write(msgspec.json.encode(message, enc_hook=str) + b"\n")

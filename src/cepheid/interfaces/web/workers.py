@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -71,7 +71,8 @@ class Worker:
 class Workers:
     """Starts workers, and keeps one that is idle, so that the next task begins at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: Sequence[str] = ()) -> None:
+        self._command = (*COMMAND, *functions)
         self._idle: list[Worker] = []
         self._starting: asyncio.Task[Worker] | None = None
         self.turns = asyncio.Semaphore(AT_ONCE_MAX)
@@ -112,6 +113,6 @@ class Workers:
 
     async def _start(self) -> Worker:
         process = await asyncio.create_subprocess_exec(
-            *COMMAND, stdin=PIPE, stdout=PIPE, limit=LINE_MAX
+            *self._command, stdin=PIPE, stdout=PIPE, limit=LINE_MAX
         )
         return Worker(process)
