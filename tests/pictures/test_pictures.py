@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import polars as pl
@@ -19,6 +19,9 @@ from cepheid.options import OptionError
 from cepheid.pictures.dots import BINS, LANES_MAX, Lanes, count_dots
 from cepheid.pictures.picture import MIME
 from cepheid.pictures.timelines import LEVELS, SPANS_MAX, timeline_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MINUTE = 60_000_000
 EVENTS = pa.table(
@@ -201,3 +204,12 @@ def test_files_from_the_command_line(tmp_path: Path) -> None:
     wrong = run(*options, "--timeline", tmp_path / "t.gif")
     assert wrong.returncode == 2
     assert "--timeline must end in .png, .svg, .html" in wrong.stderr
+
+
+@pytest.mark.spark
+def test_results_of_spark(spark: SparkSession) -> None:
+    shown = cepheid.query(MATCHES).show(spark.createDataFrame(EVENTS.to_pandas()))
+    # The events stay where they are, so only those of matches are drawn.
+    assert marks(shown.timeline()) == ["bar", "point"]
+    local = cepheid.query(MATCHES).show(EVENTS).timeline()
+    assert len(values(layers(shown.timeline())[0])) == len(values(layers(local)[1]))
