@@ -127,3 +127,25 @@ def test_moments_are_those_of_utc(spark: SparkSession) -> None:
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before))
     assert found.to_pylist() == compiled.run(table).to_pylist() == [{"h": 1}]
+
+
+def test_in_a_stream_of_rules(spark: SparkSession, tmp_path: Path) -> None:
+    window = "WITHIN 4 us SLIDE 4 us"
+    workload = cepheid.workload(
+        {
+            "first": f"RETURN COUNT(*) PATTERN SEQ(A a, B b) WHERE twice(a.x) < b.x {window}",
+            "second": f"RETURN COUNT(*) PATTERN B b WHERE initial(b.n) = 'a' {window}",
+            "third": "SELECT COUNT(*) FROM s WHERE half_known(x, n) WINDOW 4 us",
+        }
+    )
+    end = pa.table({"ts": [10**9], "type": ["A"], "x": [0.0], "n": ["z"]}).cast(events().schema)
+    for number, part in enumerate((events(), end)):
+        pq.write_table(part, tmp_path / f"{number}.parquet")
+    schema = spark.createDataFrame(events()).schema
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    rows = workload.stream(frame.parquet(f"{tmp_path}/*.parquet"), watermark="0 seconds")
+    writer = rows.writeStream.format("memory").queryName("own_rules").outputMode("append")
+    writer = writer.option("checkpointLocation", str(tmp_path / "state"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    found = spark.table("own_rules").toArrow()
+    assert rows_of(found) == rows_of(workload.run(events()))

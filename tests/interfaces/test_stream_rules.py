@@ -7,12 +7,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 from tests.interfaces.program import run, run_in
 from tests.interfaces.test_stream_command import two_files, write
 
+import cepheid
 from cepheid.errors import CepheidError, DataError
+from cepheid.expressions import own
 from cepheid.interfaces import stream_rules
 from cepheid.interfaces.rule_queries import EventColumns, RuleQuery, ready_rules
 from cepheid.interfaces.rules import stamp_of
@@ -207,6 +210,26 @@ def test_rules_go_on_with_a_checkpoint(spark: SparkSession, tmp_path: Path) -> N
         "rule", "variant", "version", "owner", "tags", "severity", "at", "window_start",
         "window_end", "key", "values",
     ]  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_rules_that_come_later_call_functions(spark: SparkSession, tmp_path: Path) -> None:
+    cepheid.function("rule_upper", pc.utf8_upper, returns="string")
+    try:
+        source = two_files(tmp_path / "events")
+        folder = rules_in(tmp_path / "rules", counts=COUNTS)
+        stream_rules_in(spark, rulebook(folder, []), options_of(tmp_path), print)
+        where = "WHERE rule_upper(A.user) = 'ANN' GROUP-BY"
+        called = TRENDS.replace("GROUP-BY", where)
+        rules_in(folder, counts=COUNTS, trends=called)
+        write(source, 3, [6, 20])
+        stream_rules_in(spark, rulebook(folder, []), options_of(tmp_path), print)
+    finally:
+        own.forget("RULE_UPPER")
+    rows = alerts(spark, tmp_path / "rows")
+    found = [(row["rule"], json.loads(row["values"])["count"]) for row in rows]
+    assert found == [("counts", 2), ("counts", 3), ("trends", 5)]
 
 
 @pytest.fixture
