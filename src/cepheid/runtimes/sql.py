@@ -6,6 +6,7 @@ Anything beyond a simple SELECT needs Spark.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from typing import Any
@@ -18,7 +19,7 @@ from cepheid.expressions.own import all_registered
 from cepheid.jobs.why import WhyNot
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.bind_expressions import find_column
-from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
+from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds, misplaced_nulls
 from cepheid.kinds.row_pattern.reach import describe_window
 from cepheid.kinds.row_pattern.recognize import recognize, result_schema
 from cepheid.kinds.row_pattern.select_tree import NotSimpleError, Select, parse_select, plain_source
@@ -240,6 +241,15 @@ def _view(number: int) -> str:
     return f"cepheid_match_{number}"
 
 
+def _warn_of_nulls(plan: MatchPlan, table: pa.Table) -> None:
+    """Warn of NULLs in a key of ORDER BY that does not say where they come (W209)."""
+    for key in plan.order_by:
+        unsaid = not key.stated and key.column in table.column_names
+        if unsaid and table.column(key.column).null_count:
+            # The line of the user who called ``cepheid.sql``.
+            warnings.warn(misplaced_nulls(key), stacklevel=6)
+
+
 def _run(parts: Parts, known: Known, strategy: str | None, bounds: SearchBounds) -> pa.Table:
     text = parts.statement.text
     for site in parts.statement.sites:
@@ -248,6 +258,7 @@ def _run(parts: Parts, known: Known, strategy: str | None, bounds: SearchBounds)
         if snapshot is None:
             table = _select(source, known, text)
             plan = bind_clause(site.clause, table.column_names, text, bounds)
+            _warn_of_nulls(plan, table)
             # As many threads as Arrow itself has for its columns.
             found = recognize(plan, table, threads=pa.cpu_count())
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -154,6 +155,7 @@ FALL = "PATTERN (A B*) DEFINE B AS x < PREV(x)"
         ),
     ],
 )
+@pytest.mark.filterwarnings("ignore:NULLs of")  # Of both, or of the subquery's columns alone.
 def test_fields_and_computed_keys_are_those_of_a_subquery(
     clause: str, columns: str, same: str
 ) -> None:
@@ -203,3 +205,44 @@ def test_a_query_takes_columns_as_they_are() -> None:
     text = "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY UPPER(k) ORDER BY ts MEASURES x AS m "
     with pytest.raises(cepheid.UnsupportedError, match="columns as they are"):
         cepheid.query(text + "PATTERN (A))", time="ts")
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        ("n", "come first here, as in Spark, and last in Oracle and Trino"),
+        ("ts, n DESC", "come last here, as in Spark, and first in Oracle;"),
+    ],
+)
+def test_nulls_that_come_elsewhere_in_other_systems(order: str, told: str) -> None:
+    text = f"SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY {order} MEASURES x AS m PATTERN (A))"
+    with pytest.warns(UserWarning, match=f"NULLs of `n` {told}.*W209") as caught:
+        cepheid.sql(text, tables={"ticks": TICKS})
+    assert caught[0].filename == __file__
+
+
+def test_nulls_whose_place_is_stated() -> None:
+    for order in ("n NULLS FIRST", "n NULLS LAST", "n DESC NULLS LAST, ts"):
+        assert len(run(f"ORDER BY {order} MEASURES x AS m PATTERN (A)")) == 5
+
+
+@pytest.mark.filterwarnings("ignore:NULLs of")  # W209 is about these defaults.
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("k", [2, 4, 1, 3, 0]),
+        ("k ASC NULLS LAST", [1, 3, 0, 2, 4]),
+        ("k DESC", [0, 1, 3, 2, 4]),
+        ("k DESC NULLS FIRST", [2, 4, 0, 1, 3]),
+        ("k DESC, t DESC", [0, 3, 1, 4, 2]),
+    ],
+)
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.float64(), pa.date32()])
+def test_nulls_have_their_place(key: str, expected: list[int], kind: Any) -> None:
+    days = [dt.date(2026, 1, 1) + dt.timedelta(days=d) for d in range(9)]
+    plain = [7, 5, None, 5, None]
+    cells = [None if k is None else days[k] if kind == pa.date32() else k for k in plain]
+    column = pa.array([str(c) if kind == pa.string() and c is not None else c for c in cells], kind)
+    table = pa.table({"t": range(5), "k": column})
+    text = f"SELECT t FROM t MATCH_RECOGNIZE (ORDER BY {key} ALL ROWS PER MATCH PATTERN (A+))"
+    assert [row["t"] for row in cepheid.sql(text, tables={"t": table}).to_pylist()] == expected

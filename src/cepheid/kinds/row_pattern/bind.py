@@ -31,7 +31,8 @@ def bind_clause(
     binder = Binder(tuple(columns), known, findings, clause.tables)
     partition_by = tuple(binder.key(c) for c in clause.partition_by)
     order_by = tuple(
-        OrderKey(binder.key(key.column), key.descending, key.nulls_first) for key in clause.order_by
+        OrderKey(binder.key(key.column), key.descending, key.nulls_first, key.stated)
+        for key in clause.order_by
     )
     measures = tuple(binder.measures(clause.measures))
     conditions = {}

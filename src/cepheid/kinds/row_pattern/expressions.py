@@ -378,12 +378,12 @@ def parse_ordering(reader: Reader) -> tree.Ordering:
     descending = reader.take_words("DESC")
     if not descending:
         reader.take_words("ASC")
-    nulls_first = not descending
-    if reader.take_words("NULLS"):
+    nulls_first, stated = not descending, reader.take_words("NULLS")
+    if stated:
         if reader.token.upper not in ("FIRST", "LAST"):
             reader.fail("`FIRST` or `LAST`")
         nulls_first = reader.take().upper == "FIRST"
-    return tree.Ordering(descending, nulls_first)
+    return tree.Ordering(descending, nulls_first, stated)
 
 
 def _parse_navigation(

@@ -201,7 +201,7 @@ def parse_sort_key(reader: Reader) -> tree.SortKey:
 def _sort_key(reader: Reader, column: tree.Column) -> tree.SortKey:
     how = parse_ordering(reader)
     span = reader.span_from(column.span.start)
-    return tree.SortKey(column, how.descending, how.nulls_first, span=span)
+    return tree.SortKey(column, how.descending, how.nulls_first, how.stated, span=span)
 
 
 def _parse_measures(reader: Reader) -> tuple[tree.Measure, ...]:

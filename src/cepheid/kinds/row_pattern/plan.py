@@ -7,6 +7,8 @@ import msgspec
 from cepheid.expressions.own import OwnFunction, united
 from cepheid.kinds.row_pattern import tree
 
+MISPLACED = "W209"
+
 
 class OrderKey(msgspec.Struct, frozen=True):
     """One key of ORDER BY over a column of the input."""
@@ -14,6 +16,8 @@ class OrderKey(msgspec.Struct, frozen=True):
     column: str
     descending: bool
     nulls_first: bool
+    stated: bool = True
+    """Whether the text says where NULLs come."""
 
 
 class SearchBounds(msgspec.Struct, frozen=True):
@@ -139,6 +143,18 @@ class MatchPlan(msgspec.Struct, frozen=True):
         for expression in (*computed, *self.conditions.values()):
             used |= row_columns(expression)
         return tuple(name for name in self.columns if name in used)
+
+
+def misplaced_nulls(key: OrderKey) -> str:
+    """Tell in a sentence where NULLs of a key come here, and where in other systems."""
+    here, there = ("first", "last") if key.nulls_first else ("last", "first")
+    others = "Oracle" if key.descending else "Oracle and Trino"
+    written = f"{key.column} DESC" if key.descending else key.column
+    message = f"NULLs of `{key.column}` come {here} here, as in Spark, and {there} in {others}; "
+    return (
+        message
+        + f"write `ORDER BY {written} NULLS {here.upper()}`, or {there.upper()} ({MISPLACED})"
+    )
 
 
 def row_columns(expression: tree.Expression) -> set[str]:

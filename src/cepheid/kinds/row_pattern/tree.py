@@ -55,10 +55,11 @@ class Computed(Column, frozen=True, eq=False, kw_only=True):
 
 
 class Ordering(msgspec.Struct, frozen=True):
-    """How one key of ORDER BY in an aggregate sorts."""
+    """How one key of ORDER BY sorts; ``stated`` if it says where NULLs come."""
 
     descending: bool
     nulls_first: bool
+    stated: bool = False
 
 
 class Call(tree.Call, frozen=True, eq=False):
@@ -230,6 +231,7 @@ class SortKey(Node, frozen=True, eq=False):
     column: Column
     descending: bool
     nulls_first: bool
+    stated: bool = False
 
 
 class Measure(Node, frozen=True, eq=False):
