@@ -99,6 +99,7 @@ def test_a_folder_that_grows_is_followed(tmp_path: Path) -> None:
 
 
 def wait_for(bench: Bench, id_: str, events: int) -> None:
+    told = {"events": 0}
     for _ in range(300):
         told = bench.ask(f"/api/runs/{id_}")
         assert told["status"] == "running", told
