@@ -16,6 +16,7 @@ def untimed_limit(rule: Rule) -> DataError | None:
     message = f"the rule `{rule.name}` limits its alerts, but its rows have no time"
     helps = (
         "add a window: `WITHIN 10 minutes SLIDE 1 minute`",
+        "or, in MATCH_RECOGNIZE, `WITHIN INTERVAL '10' MINUTE` after PATTERN (...)",
         "or leave `rate_limit` and `deduplicate` out",
     )
     return DataError([Diagnostic("E535", message, helps=helps)], file=rule.name)
