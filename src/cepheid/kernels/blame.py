@@ -2,7 +2,8 @@
 
 The counts forwards are those of ``graph.py``. Backwards, a row tells the rows that it may follow in
 how many ways a match goes on from it. Slots (``lookups.py``) take this as a sum at the nodes above
-the leaves of a range, and a row that is told adds up the nodes above its leaf; O(log n) each.
+the leaves of a range, and a row that is told adds up the nodes above its leaf; O(log n) each. In
+prefix form (``prefix_wide.py``) counts backwards are those forwards of the pattern turned round.
 """
 
 from __future__ import annotations
@@ -82,6 +83,16 @@ def _tell(G, D, S, segment, begin, size, upto, row, q):
         )  # fmt: skip
         _tell_range(S.tree, slot, size, a, b, number)
         _tell_range(S.tree, slot, size, c, d, number)
+
+
+@kernel()
+def add_products(forwards, backwards, through):
+    """Multiply the counts of each row and state, and add up those of each row."""
+    for row in range(forwards.shape[0]):
+        total = 0j
+        for state in range(forwards.shape[1]):
+            total = add(total, mul(forwards[row, state], backwards[row, state], _NONE), _NONE)
+        through[row] = total
 
 
 @kernel()

@@ -250,9 +250,9 @@ def run_count(G, D, chain, tree, room, total, held, planes_held, segment, first,
 
 
 def run_wide(
-    G, D, chain, tree, least, room, sums, smallest, held, held_least, first, numbers, values
+    G, D, chain, tree, least, room, sums, smallest, held, held_least, first, numbers, values, kept
 ):
     """Aggregate all segments as ``prefix_wide.run_wide`` does, or decline."""
-    if not aggregate_all(G, D, first, numbers, values, plain_order=False):
+    if len(kept) or not aggregate_all(G, D, first, numbers, values, plain_order=False):
         return NotImplemented
     return None

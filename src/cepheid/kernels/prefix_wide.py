@@ -230,7 +230,9 @@ def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, 
 
 
 @kernel()
-def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end):
+def aggregate_wide(
+    G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end, kept
+):
     """Aggregate a segment; rows of one time see only the rows before that time.
 
     ``sums`` and ``smallest`` (states + 1, ...) end with the result; ``held`` and ``held_least`` are
@@ -262,6 +264,8 @@ def aggregate_wide(G, D, tree, least, room, sums, smallest, held, held_least, st
                             mine, above = _times(weight, count, power)
                             m, k = plus(m, k, mine, above)
                     held[row - i, q, a, 0], held[row - i, q, a, 1] = m, k
+                if kept.shape[0] and count != 0.0:
+                    kept[row, q] = complex(count, power)
                 for a in range(mins):
                     value = _gather_least(
                         G, D, least, room, smallest, starts, levels, row, q, a, mins
@@ -335,7 +339,7 @@ def _chain_row(D, variable, tree, least, room, starts, levels, row, upto, held, 
 
 @kernel()
 def aggregate_chain(
-    D, variable, tree, least, room, sums, smallest, held, held_least, starts, begin, end
+    D, variable, tree, least, room, sums, smallest, held, held_least, starts, begin, end, kept
 ):
     """Aggregate a segment where the pattern is one variable with Kleene plus, ``S+``.
 
@@ -355,6 +359,8 @@ def aggregate_chain(
         while j < end and order[j] == order[i]:
             mine, mine_least = held[j - i, 0], held_least[j - i, 0]
             _chain_row(D, variable, tree, least, room, starts, levels, j, upto[j], mine, mine_least)
+            if kept.shape[0]:
+                kept[j, 0] = complex(mine[0, 0], mine[0, 1])
             for a in range(parts):
                 sums[a, 0], sums[a, 1] = plus(sums[a, 0], sums[a, 1], mine[a, 0], mine[a, 1])
             for a in range(mins):
@@ -384,11 +390,12 @@ def _clear(tree, indexes, stride, room, used):
 
 @kernel(shortcut="prefix_arrays")
 def run_wide(
-    G, D, chain, tree, least, room, sums, smallest, held, held_least, first, numbers, values
+    G, D, chain, tree, least, room, sums, smallest, held, held_least, first, numbers, values, kept
 ):
     """Aggregate all segments from one on.
 
     ``chain`` is true if the pattern is one variable with Kleene plus, and its edge a prefix.
+    ``kept`` gets the matches that end with each row in each state, unless it has no rows.
     """
     states, parts, mins = G.variable.shape[0], numbers.shape[1], values.shape[1]
     indexes = G.index_kind.shape[0]
@@ -406,11 +413,11 @@ def run_wide(
         if chain:
             aggregate_chain(
                 D, G.variable[0], tree, least, room, sums[states], smallest[states], held,
-                held_least, starts, begin, end,
+                held_least, starts, begin, end, kept,
             )  # fmt: skip
         else:
             aggregate_wide(
-                G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end
+                G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end, kept
             )
         for a in range(parts):
             if sums[states, a, 0] != 0.0:

@@ -121,11 +121,16 @@ def _answer_part(
 ) -> list[Answer]:
     """Evaluate what the fast kernels support, and the rest with the general one."""
     if has_prefix_form(question, template) and not question.ending and len(moduli) == 1:
-        latest = _latest_of_guards(question, template, segments)
-        found = PrefixEvaluation(question, segments, template, latest).run()
+        found = open_prefix(question, template, segments).run()
         return [Answer(*found, np.zeros(len(segments.key), np.complex128))]
     evaluation = Evaluation(question, segments, template, seen)
     return [evaluation.run(modulus) for modulus in moduli]
+
+
+def open_prefix(question: Question, template: Template, segments: Segments) -> PrefixEvaluation:
+    """Rank the rows of segments for a template in prefix form."""
+    latest = _latest_of_guards(question, template, segments)
+    return PrefixEvaluation(question, segments, template, latest)
 
 
 def _latest_of_guards(

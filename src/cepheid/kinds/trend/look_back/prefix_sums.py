@@ -5,8 +5,10 @@ See ``kernels/prefix.py``. Other segments are left to ``evaluate.py``.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +20,7 @@ from cepheid.kinds.trend.look_back.relations import Comparison, place_rows, rank
 from cepheid.language import tree
 from cepheid.patterns.segments import Segments, take
 from cepheid.plans.plan import Evaluator
-from cepheid.plans.template import START, Template
+from cepheid.plans.template import START, Edge, Final, Template
 
 if TYPE_CHECKING:
     from cepheid.kinds.trend.look_back.question import Question
@@ -150,6 +152,16 @@ def prepare(
     bits: NDArray[np.int64],
 ) -> tuple[PrefixTables, NDArray[np.int32], NDArray[np.int32]]:
     """Build the tables of a template, and the places and prefixes of all rows."""
+    return _arranged(question, template, len(rows), *_look_ups(question, rows, segment_ptr, bits))
+
+
+def _look_ups(
+    question: Question,
+    rows: NDArray[np.int64],
+    segment_ptr: NDArray[np.int64],
+    bits: NDArray[np.int64],
+) -> tuple[list[Lookup], dict[tuple[str, str], list[int]]]:
+    """Convert all predicates to prefixes of indexes, and list those of each pair of variables."""
     lookups: list[Lookup] = []
     numbers: dict[tuple[str, str], list[int]] = {}
     for relation in question.relations:
@@ -160,8 +172,19 @@ def prepare(
         first = len(lookups)
         lookups += found
         numbers[relation.prev, relation.next] = [first + n for n in range(len(found))]
+    return lookups, numbers
+
+
+def _arranged(
+    question: Question,
+    template: Template,
+    count: int,
+    lookups: list[Lookup],
+    numbers: dict[tuple[str, str], list[int]],
+) -> tuple[PrefixTables, NDArray[np.int32], NDArray[np.int32]]:
+    """Build the tables of a template, and stack the places and prefixes that they name."""
     tables, indexes = build_tables(template, question.variables, numbers)
-    none = np.zeros((0, len(rows)), np.int32)
+    none = np.zeros((0, count), np.int32)
     return (
         tables._replace(index_kind=_whole([lookups[n].kind for _, n in indexes])),
         _stacked([lookups[n].place for _, n in indexes], none),
@@ -187,6 +210,14 @@ def is_chain(tables: PrefixTables, upto: NDArray[np.int32], bits: NDArray[np.int
     return bool(one and only_prefix and (bits >> tables.variable[0] & 1).all())
 
 
+def _turned(template: Template) -> Template:
+    """Turn the edges of a template round: its matches are those of the template, backwards."""
+    edges = [Edge(e.target, e.source) for e in template.edges if e.source != START]
+    edges += [Edge(START, final.state) for final in template.finals]
+    finals = tuple(Final(state) for state in template.starts)
+    return msgspec.structs.replace(template, edges=tuple(edges), finals=finals, guards=())
+
+
 class PrefixEvaluation:
     """Segments in prefix form, ready to run."""
 
@@ -198,9 +229,10 @@ class PrefixEvaluation:
         latest: NDArray[np.int64],
     ) -> None:
         """Rank the rows; ``latest`` holds for each guard the latest start before each row."""
-        self._question, self._segments = question, segments
+        self._question, self._segments, self._template = question, segments, template
         rows, bits = segments.rows, segments.bits
-        self._tables, place, upto = prepare(question, template, rows, segments.ptr, bits)
+        self._found = _look_ups(question, rows, segments.ptr, bits)
+        self._tables, place, upto = _arranged(question, template, len(rows), *self._found)
         self._chain = is_chain(self._tables, upto, bits) and not template.guards
         order = np.empty(len(rows), np.int64)
         times = take(question.arrays.ts, rows)
@@ -221,8 +253,46 @@ class PrefixEvaluation:
         # The counts of most windows fit plain doubles, which take half of the time.
         first = self._count(numbers) if parts == 1 and mins == 0 else 0
         if first < count:
-            self._aggregate(numbers, values, first)
+            self._aggregate(numbers, values, first, np.zeros((0, 0), np.complex128))
         return numbers, values
+
+    def count_ending(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Count the matches that end with each row in each state, and those of each segment."""
+        numbers = np.zeros((len(self._segments.key), 1), np.complex128)
+        kept = np.zeros((len(self._segments.rows), len(self._tables.variable)), np.complex128)
+        self._aggregate(numbers, np.zeros((len(numbers), 0), np.int64), 0, kept)
+        return kept, numbers[:, 0]
+
+    def count_going_on(self) -> NDArray[Any]:
+        """Count the ways in which a match goes on from each row in each state, or ends there.
+
+        A row is followed by those that look up its place, so backwards these enter where they
+        looked up to, and it looks up to where it entered, both counted from the other end.
+        """
+        lookups, numbers = self._found
+        ptr, data = self._segments.ptr, self._data
+        lengths = np.diff(ptr)
+        back = np.repeat(ptr[:-1] + ptr[1:] - 1, lengths) - np.arange(len(data.order))
+        size = np.repeat(lengths, lengths)[back].astype(np.int32)
+
+        def turned(places: NDArray[np.int32], kind: int) -> NDArray[np.int32]:
+            mine = places[back]
+            other = mine if kind == kernel.EQUAL else size - mine
+            return np.where(mine < 0, np.int32(-1), other).astype(np.int32)
+
+        found = [Lookup(k, turned(upto, k), turned(place, k)) for k, place, upto in lookups]
+        pairs = {(later, earlier): places for (earlier, later), places in numbers.items()}
+        template = _turned(self._template)
+        tables, place, upto = _arranged(self._question, template, len(back), found, pairs)
+        bits = data.bits[back]
+        other = copy.copy(self)
+        other._tables, other._chain = tables, is_chain(tables, upto, bits)
+        other._data = data._replace(
+            order=data.order[back], bits=bits, place=place, upto=upto,
+            barred=np.zeros((0, 0), np.bool_),
+        )  # fmt: skip
+        counted: NDArray[Any] = other.count_ending()[0][back]
+        return counted
 
     def _count(self, numbers: NDArray[Any]) -> int:
         """Count segments while the planes suffice; return the number of counted segments."""
@@ -247,8 +317,10 @@ class PrefixEvaluation:
             sums = np.concatenate([sums, np.zeros((indexes, 1, room))], axis=1)
             total = np.concatenate([total, np.zeros((states + 1, 1))], axis=1)
 
-    def _aggregate(self, numbers: NDArray[Any], values: NDArray[np.int64], first: int) -> None:
-        """Aggregate all segments from ``first`` on."""
+    def _aggregate(
+        self, numbers: NDArray[Any], values: NDArray[np.int64], first: int, kept: NDArray[Any]
+    ) -> None:
+        """Aggregate all segments from ``first`` on; ``kept`` gets the counts of rows."""
         states, indexes = len(self._tables.variable), len(self._tables.index_kind)
         room = kernel.room_of(self._segments.longest)
         parts, mins = numbers.shape[1], values.shape[1]
@@ -257,5 +329,5 @@ class PrefixEvaluation:
             np.zeros(indexes * parts * 2 * room), np.zeros(indexes * mins * room, np.int64), room,
             np.zeros((states + 1, parts, 2)), np.zeros((states + 1, mins), np.int64),
             np.zeros((self._widest, states, parts, 2)),
-            np.zeros((self._widest, states, mins), np.int64), first, numbers, values,
+            np.zeros((self._widest, states, mins), np.int64), first, numbers, values, kept,
         )  # fmt: skip

@@ -18,7 +18,7 @@ from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.wide import steps, to_double
 from cepheid.kinds.trend.survey.best import find_best, read_best
-from cepheid.kinds.trend.survey.blame import blame_rows
+from cepheid.kinds.trend.survey.blame import count_blame
 from cepheid.kinds.trend.survey.cells import Cells, gather_cells
 from cepheid.kinds.trend.survey.graph import Walk, open_walk
 from cepheid.kinds.trend.survey.sample import draw_matches
@@ -52,7 +52,6 @@ def survey_segments(
     owned: Owned = EVERYTHING,
 ) -> Iterator[pa.Table]:
     """Survey the windows that start in a range, a table for each share of them."""
-    (template,) = job.templates
     for segments in found:
         starts = _starts(job, segments)
         mine = np.ones(len(starts), np.bool_)
@@ -64,7 +63,7 @@ def survey_segments(
         if survey_of(job).form.is_distribution:
             yield _distribution(job, keys, question, part, starts[mine])
         else:
-            yield _answer(job, keys, open_walk(question, template, part), starts[mine])
+            yield _answer(job, keys, question, part, starts[mine])
 
 
 def _starts(job: Job, segments: Segments) -> NDArray[np.int64]:
@@ -73,14 +72,19 @@ def _starts(job: Job, segments: Segments) -> NDArray[np.int64]:
     return segments.window * (window.slide if window.kind is WindowKind.SLIDING else 1)
 
 
-def _answer(job: Job, keys: KeyTable, walk: Walk, starts: NDArray[np.int64]) -> pa.Table:
-    survey, columns = survey_of(job), walk.question.columns
+def _answer(
+    job: Job, keys: KeyTable, question: Question, segments: Segments, starts: NDArray[np.int64]
+) -> pa.Table:
+    survey, columns, template = survey_of(job), question.columns, job.templates[0]
+    if survey.form is SurveyForm.BLAME:
+        through, totals = count_blame(question, template, segments)
+        cells = gather_cells(job, keys, segments, starts, totals)
+        return _blame(job, columns, segments, cells, through)
+    walk = open_walk(question, template, segments)
     if survey.form is SurveyForm.TOP:
         return _rank(job, keys, walk, starts)
     counts, totals = walk.count_ending()
-    cells = gather_cells(job, keys, walk.segments, starts, totals)
-    if survey.form is SurveyForm.BLAME:
-        return _blame(job, walk, cells, blame_rows(walk, counts))
+    cells = gather_cells(job, keys, segments, starts, totals)
     # Events are as large as those of the input, and a match has one at least: a million draws of
     # wide events would fill the memory.
     event_bytes = columns.batch.nbytes / max(len(columns.batch), 1)
@@ -202,9 +206,10 @@ def _counts_of(numbers: NDArray[Any], share: NDArray[np.float64]) -> dict[str, A
     }
 
 
-def _blame(job: Job, walk: Walk, cells: Cells, through: NDArray[Any]) -> pa.Table:
+def _blame(
+    job: Job, columns: Columns, segments: Segments, cells: Cells, through: NDArray[Any]
+) -> pa.Table:
     """List the events of each cell that are in a match (§17.5)."""
-    columns, segments = walk.question.columns, walk.segments
     cell_of = np.full(len(segments.key), -1, np.int64)
     cell_of[cells.segments] = cells.owner
     cell = np.repeat(cell_of, np.diff(segments.ptr))

@@ -7,8 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.kernels.blame import count_through
-from cepheid.kinds.trend.survey.graph import Walk
+from cepheid.kernels.blame import add_products, count_through
+from cepheid.kinds.trend.look_back.evaluate import Question, open_prefix
+from cepheid.kinds.trend.look_back.prefix_sums import has_prefix_form
+from cepheid.kinds.trend.survey.graph import Walk, open_walk
+from cepheid.patterns.segments import Segments
+from cepheid.plans.template import Template
 
 
 class _Room(NamedTuple):
@@ -24,8 +28,23 @@ class _Room(NamedTuple):
     through: NDArray[Any]
 
 
-def blame_rows(walk: Walk, counts: NDArray[Any]) -> NDArray[Any]:
-    """Count the matches through each row of the segments, as wide numbers."""
+def count_blame(
+    question: Question, template: Template, segments: Segments
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Count the matches through each row, and those of each segment, as wide numbers."""
+    if has_prefix_form(question, template):
+        evaluation = open_prefix(question, template, segments)
+        counts, totals = evaluation.count_ending()
+        through = np.zeros(len(counts), np.complex128)
+        add_products(counts, evaluation.count_going_on(), through)
+        return through, totals
+    walk = open_walk(question, template, segments)
+    counts, totals = walk.count_ending()
+    return _blame_rows(walk, counts), totals
+
+
+def _blame_rows(walk: Walk, counts: NDArray[Any]) -> NDArray[Any]:
+    """Walk backwards through the graph."""
     rows, longest = len(walk.segments.rows), walk.segments.longest
     room = _Room(
         counts, *walk.slots, np.zeros((len(walk.slots.source), 2 * longest), np.complex128),
