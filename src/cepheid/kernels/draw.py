@@ -2,8 +2,9 @@
 
 All draws of a segment walk together from its last row to its first. A draw in a state at a row
 takes one of the rows that it may follow, with a probability proportional to its count. Slots
-(``lookups.py``) hold these counts as trees of sums. Those by rank lose each row when the walk
-passes it, so that only earlier rows are left; O(log n) for each row and each event of a draw.
+(``lookups.py``) hold these counts as trees of sums with 16 children a node, as in ``prefix.py``,
+but a node holds its own sum. Slots by rank lose each row when the walk passes it, so that only
+earlier rows are left; O(log n) for each row and each event of a draw.
 
 Counts are wide numbers, of 2^1000 and more; a draw compares a random share of one with sums of
 others, so nothing overflows, and nothing is subtracted but what is smaller.
@@ -15,7 +16,8 @@ import numpy as np
 
 from cepheid.kernels.graph import bounds_of, least_order_of_end, related
 from cepheid.kernels.lookups import leaves_of, less, minus
-from cepheid.kernels.ring import add, widen
+from cepheid.kernels.prefix import FANOUT, LOW, SHIFT, room_of, set_levels
+from cepheid.kernels.ring import LIMIT, SHRINK, STEP, add, widen
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
@@ -25,6 +27,7 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _U11, _U27, _U30, _U31 = (np.uint64(n) for n in (11, 27, 30, 31))
 _NONE = np.uint64(0)
+HUGE = 1e308
 
 
 @kernel()
@@ -39,74 +42,107 @@ def _uniform(seeds, draw):
 
 
 @kernel()
-def _set_leaf(tree, slot, size, leaf, number):
-    """Change one leaf, and the sums above it; O(log n)."""
-    node = size + leaf
-    tree[slot, node] = number
-    node >>= 1
-    while node >= 1:
-        tree[slot, node] = add(tree[slot, 2 * node], tree[slot, 2 * node + 1], _NONE)
-        node >>= 1
+def _block_sum(mantissa, power, slot, base):
+    """Add up the numbers of a block."""
+    top = power[slot, base]
+    for n in range(1, FANOUT):
+        top = max(top, power[slot, base + n])
+    total = 0.0
+    for n in range(FANOUT):
+        mine = power[slot, base + n]
+        # Two steps down, a number is below the last digit.
+        factor = 1.0 if mine == top else (SHRINK if mine == top - STEP else 0.0)
+        total += mantissa[slot, base + n] * factor
+    if total >= LIMIT:
+        return total * SHRINK, top + STEP
+    return total, top
 
 
 @kernel()
-def _range_sum(tree, slot, size, left, right):
+def _set_leaf(mantissa, power, starts, levels, slot, leaf, number):
+    """Change one leaf, and the sums above it; O(log n)."""
+    mantissa[slot, leaf], power[slot, leaf] = number.real, number.imag
+    for level in range(levels - 1):
+        total, top = _block_sum(mantissa, power, slot, starts[level] + (leaf & ~LOW))
+        leaf >>= SHIFT
+        node = starts[level + 1] + leaf
+        mantissa[slot, node], power[slot, node] = total, top
+
+
+@kernel()
+def _range_sum(mantissa, power, starts, levels, slot, left, right):
     """Add up the leaves of a range; O(log n)."""
-    left += size
-    right += size
     total = 0j
-    while left < right:
-        if left & 1:
-            total = add(total, tree[slot, left], _NONE)
+    for level in range(levels):
+        at = starts[level]
+        while left < right and (left & LOW or level == levels - 1):
+            total = add(total, complex(mantissa[slot, at + left], power[slot, at + left]), _NONE)
             left += 1
-        if right & 1:
+        while left < right and right & LOW:
             right -= 1
-            total = add(total, tree[slot, right], _NONE)
-        left >>= 1
-        right >>= 1
+            total = add(total, complex(mantissa[slot, at + right], power[slot, at + right]), _NONE)
+        left >>= SHIFT
+        right >>= SHIFT
     return total
 
 
+@kernel(inline="code")
+def _seen(mantissa, power, top):
+    """Compute a number as a multiple of a power of two; what is above it is larger than all."""
+    if power == top:
+        return mantissa
+    if power > top:
+        return HUGE if mantissa != 0.0 else 0.0
+    return mantissa * SHRINK if power == top - STEP else 0.0
+
+
 @kernel()
-def _descend(tree, slot, size, node, share):
+def _descend(mantissa, power, starts, slot, level, place, share, top):
     """Find the leaf below a node in which a share of its sum ends."""
-    while node < size:
-        node *= 2
-        if tree[slot, node + 1].real != 0.0 and not less(share, tree[slot, node]):
-            share = minus(share, tree[slot, node])
-            node += 1
-    return node - size
+    while level > 0:
+        level -= 1
+        first = starts[level] + (place << SHIFT)
+        found = np.int64(0)
+        for n in range(FANOUT):
+            number = _seen(mantissa[slot, first + n], power[slot, first + n], top)
+            if number > 0.0:
+                found = np.int64(n)
+                if share < number:
+                    break
+                share -= number
+        place = (place << SHIFT) + found
+    return place
 
 
 @kernel()
-def _pick(tree, slot, size, left, right, share):
-    """Find the leaf of a range in which a share of its sum ends, -1 without any; O(log n)."""
-    left += size
-    right += size
-    found = np.int64(-1)
-    while left < right:
-        if left & 1:
-            node = left
-            left += 1
-            if tree[slot, node].real != 0.0:
-                found = node
-                if less(share, tree[slot, node]):
-                    return _descend(tree, slot, size, node, share)
-                share = minus(share, tree[slot, node])
-        if right & 1:
-            right -= 1
-            node = right
-            if tree[slot, node].real != 0.0:
-                found = node
-                if less(share, tree[slot, node]):
-                    return _descend(tree, slot, size, node, share)
-                share = minus(share, tree[slot, node])
-        left >>= 1
-        right >>= 1
+def _pick(mantissa, power, starts, levels, slot, left, right, given):
+    """Find the leaf of a range in which a share of its sum ends, -1 without any; O(log n).
+
+    Numbers are seen from the share, as plain doubles: what rounding takes from them is below the
+    last digit of the sum.
+    """
+    found, height, share, top = np.int64(-1), 0, given.real, given.imag
+    for level in range(levels):
+        at = starts[level]
+        while left < right and (left & LOW or right & LOW or level == levels - 1):
+            if left & LOW or level == levels - 1:
+                place = left
+                left += 1
+            else:
+                right -= 1
+                place = right
+            number = _seen(mantissa[slot, at + place], power[slot, at + place], top)
+            if number > 0.0:
+                found, height = place, level
+                if share < number:
+                    return _descend(mantissa, power, starts, slot, level, place, share, top)
+                share -= number
+        left >>= SHIFT
+        right >>= SHIFT
     if found < 0:
         return found
     # Rounding has left a rest: the last leaf that there is.
-    return _descend(tree, slot, size, found, tree[slot, found])
+    return _descend(mantissa, power, starts, slot, height, found, HUGE, top)
 
 
 @kernel()
@@ -138,19 +174,35 @@ def _scan(
 
 
 @kernel()
+def _fill_slot(V, rank, mantissa, power, at, starts, slot, source, predicate, begin, end):
+    """Build the tree of a slot over the rows of a segment."""
+    levels, room = set_levels(end - begin, starts), room_of(end - begin)
+    mantissa[slot, :room], power[slot, :room] = 0.0, 0.0
+    for row in range(begin, end):
+        leaf = row - begin if predicate < 0 else np.int64(rank[predicate, row])
+        if leaf >= 0:
+            mantissa[slot, leaf] = V[row, source, 0].real
+            power[slot, leaf] = V[row, source, 0].imag
+            at[slot, leaf] = row - begin
+    below = end - begin + 1
+    for level in range(levels - 1):
+        below = (below + LOW) >> SHIFT
+        for node in range(below):
+            place = starts[level + 1] + node
+            mantissa[slot, place], power[slot, place] = _block_sum(
+                mantissa, power, slot, starts[level] + (node << SHIFT)
+            )
+
+
+@kernel()
 def _open(G, D, S, segment, begin, end):
     """Build the slots of a segment, and let each of its draws choose the end of its match."""
     size, states = end - begin, G.variable.shape[0]
     for slot in range(S.source.shape[0]):
-        source, predicate = S.source[slot], S.predicate[slot]
-        S.tree[slot, : 2 * size] = 0j
-        for row in range(begin, end):
-            leaf = row - begin if predicate < 0 else np.int64(D.rank[predicate, row])
-            if leaf >= 0:
-                S.tree[slot, size + leaf] = S.V[row, source, 0]
-                S.at[slot, leaf] = row - begin
-        for node in range(size - 1, 0, -1):
-            S.tree[slot, node] = add(S.tree[slot, 2 * node], S.tree[slot, 2 * node + 1], _NONE)
+        _fill_slot(
+            S.V, D.rank, S.mantissa, S.power, S.at, S.starts, slot, S.source[slot],
+            S.predicate[slot], begin, end,
+        )  # fmt: skip
     for q in range(states):
         S.end_bound[q] = least_order_of_end(G, D, q, segment)
     S.head[: size * states] = -1
@@ -196,9 +248,8 @@ def _end_state(V, order, end_bound, row, chance):
 
 
 @kernel()
-def _step_back(G, D, S, segment, begin, end, upto, row, q, draw):
+def _step_back(G, D, S, segment, begin, levels, upto, row, q, draw):
     """Choose what a match had before a row: its place and state in one number, -1 for nothing."""
-    size = end - begin
     count = S.V[row, q, 0]
     share = widen(_uniform(S.seeds, draw) * count.real, count.imag)
     for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
@@ -209,21 +260,21 @@ def _step_back(G, D, S, segment, begin, end, upto, row, q, draw):
     # What is left belongs to the last edge, whose sum need not be known.
     for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1] - 1):
         if G.source[edge] >= 0:
-            here, _ = _follow(G, D, S, segment, begin, size, upto, row, edge, share, True)
+            here, _ = _follow(G, D, S, segment, begin, levels, upto, row, edge, share, True)
             if less(share, here):
-                return _follow(G, D, S, segment, begin, size, upto, row, edge, share, False)[1]
+                return _follow(G, D, S, segment, begin, levels, upto, row, edge, share, False)[1]
             share = minus(share, here)
     # Rounding can leave a rest where there is no match: then the last edge that has one is taken.
     for edge in range(G.edge_ptr[q + 1] - 1, G.edge_ptr[q] - 1, -1):
         if G.source[edge] >= 0:
-            found = _follow(G, D, S, segment, begin, size, upto, row, edge, share, False)[1]
+            found = _follow(G, D, S, segment, begin, levels, upto, row, edge, share, False)[1]
             if found >= 0:
                 return found
     return np.int64(-1)
 
 
 @kernel()
-def _follow(G, D, S, segment, begin, size, upto, row, edge, share, counts):
+def _follow(G, D, S, segment, begin, levels, upto, row, edge, share, counts):
     """Count the matches that come by an edge, or find the place and state in which a share ends."""
     source, states, nothing = G.source[edge], G.variable.shape[0], np.int64(-1)
     open_, low, high = bounds_of(G, D, edge, row, segment)
@@ -241,15 +292,16 @@ def _follow(G, D, S, segment, begin, size, upto, row, edge, share, counts):
         S.predicate[slot], row, begin, upto, low, high, D.order, D.first, D.last, D.ranks,
         G.outside,
     )  # fmt: skip
+    mantissa, power, starts = S.mantissa, S.power, S.starts
     if counts:
-        both = _range_sum(S.tree, slot, size, a, b)
-        return add(both, _range_sum(S.tree, slot, size, c, d), _NONE), nothing
-    part = _range_sum(S.tree, slot, size, a, b) if c < d else 0j
+        both = _range_sum(mantissa, power, starts, levels, slot, a, b)
+        return add(both, _range_sum(mantissa, power, starts, levels, slot, c, d), _NONE), nothing
+    part = _range_sum(mantissa, power, starts, levels, slot, a, b) if c < d else 0j
     leaf = nothing
     if c < d and not less(share, part):
-        leaf = _pick(S.tree, slot, size, c, d, minus(share, part))
+        leaf = _pick(mantissa, power, starts, levels, slot, c, d, minus(share, part))
     if leaf < 0:
-        leaf = _pick(S.tree, slot, size, a, b, share)
+        leaf = _pick(mantissa, power, starts, levels, slot, a, b, share)
     return 0j, nothing if leaf < 0 else S.at[slot, leaf] * states + source
 
 
@@ -272,7 +324,7 @@ def draw_matches(G, D, S, cursor, event_draw, event_row, event_state):
             _open(G, D, S, segment, begin, end)
             cursor[ROW] = end
             S.left[0] = waiting
-        size, j, rounds = end - begin, cursor[ROW], 0
+        levels, j, rounds = set_levels(end - begin, S.starts), cursor[ROW], 0
         while j > begin and S.left[0] > 0:
             rounds = let_signals_in(rounds)
             if cursor[COUNT] + waiting > event_row.shape[0]:
@@ -286,8 +338,8 @@ def draw_matches(G, D, S, cursor, event_draw, event_row, event_state):
                 for row in range(i, j):
                     if predicate >= 0 and D.rank[predicate, row] >= 0:
                         leaf = np.int64(D.rank[predicate, row])
-                        if S.tree[slot, size + leaf].real != 0.0:
-                            _set_leaf(S.tree, slot, size, leaf, 0j)
+                        if S.mantissa[slot, leaf] != 0.0:
+                            _set_leaf(S.mantissa, S.power, S.starts, levels, slot, leaf, 0j)
             for row in range(i, j):
                 for q in range(states):
                     draw = S.head[(row - begin) * states + q]
@@ -297,7 +349,7 @@ def draw_matches(G, D, S, cursor, event_draw, event_row, event_state):
                         event_draw[place], event_row[place] = draw, row
                         event_state[place] = q
                         cursor[COUNT] += 1
-                        prev = _step_back(G, D, S, segment, begin, end, i, row, q, draw)
+                        prev = _step_back(G, D, S, segment, begin, levels, i, row, q, draw)
                         if prev < 0:
                             S.left[0] -= 1
                         else:

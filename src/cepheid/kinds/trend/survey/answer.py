@@ -21,7 +21,7 @@ from cepheid.kinds.trend.survey.best import find_best, read_best
 from cepheid.kinds.trend.survey.blame import count_blame
 from cepheid.kinds.trend.survey.cells import Cells, gather_cells
 from cepheid.kinds.trend.survey.graph import Walk, open_walk
-from cepheid.kinds.trend.survey.sample import draw_matches
+from cepheid.kinds.trend.survey.sample import draw_matches, open_draws
 from cepheid.kinds.trend.survey.values import count_values, percentile_places
 from cepheid.kinds.trend.windows.match_tables import (
     EVENTS,
@@ -80,10 +80,9 @@ def _answer(
         through, totals = count_blame(question, template, segments)
         cells = gather_cells(job, keys, segments, starts, totals)
         return _blame(job, columns, segments, cells, through)
-    walk = open_walk(question, template, segments)
     if survey.form is SurveyForm.TOP:
-        return _rank(job, keys, walk, starts)
-    counts, totals = walk.count_ending()
+        return _rank(job, keys, open_walk(question, template, segments), starts)
+    walk, counts, totals = open_draws(question, template, segments)
     cells = gather_cells(job, keys, segments, starts, totals)
     # Events are as large as those of the input, and a match has one at least: a million draws of
     # wide events would fill the memory.

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels import graph as kernel
-from cepheid.kinds.trend.look_back.evaluate import Evaluation, open_prefix
+from cepheid.kinds.trend.look_back.evaluate import Evaluation
 from cepheid.kinds.trend.look_back.graph import GraphTables
-from cepheid.kinds.trend.look_back.prefix_sums import has_prefix_form
 from cepheid.kinds.trend.look_back.question import Question
 from cepheid.patterns.segments import Segments
 from cepheid.plans.template import Template
@@ -41,7 +40,6 @@ class Walk(NamedTuple):
     graph: GraphTables
     data: Any
     slots: Slots
-    template: Template
 
     @property
     def states(self) -> int:
@@ -50,10 +48,6 @@ class Walk(NamedTuple):
 
     def count_ending(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Count the matches that end with each row in each state, and those of each segment."""
-        question = self.question
-        if has_prefix_form(question, self.template):
-            counts, totals = open_prefix(question, self.template, self.segments).count_ending()
-            return counts[:, :, None], totals
         return self.evaluation.count_ending(self.data)
 
 
@@ -61,7 +55,7 @@ def open_walk(question: Question, template: Template, segments: Segments) -> Wal
     """Build the graph of segments."""
     evaluation = Evaluation(question, segments, template, [1] * len(template.states))
     graph, data = evaluation.tables, evaluation.counted_rows()
-    return Walk(question, segments, evaluation, graph, data, slots_of(graph), template)
+    return Walk(question, segments, evaluation, graph, data, slots_of(graph))
 
 
 def slots_of(graph: GraphTables) -> Slots:

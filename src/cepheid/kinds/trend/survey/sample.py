@@ -8,12 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels import draw as kernel
+from cepheid.kernels.blame import add_products
+from cepheid.kernels.prefix import LEVELS_MAX, room_of
 from cepheid.kinds.trend.listing.enumerate import Found
+from cepheid.kinds.trend.look_back.evaluate import Question, open_prefix
+from cepheid.kinds.trend.look_back.prefix_sums import has_prefix_form
+from cepheid.kinds.trend.program.wide import steps
 from cepheid.kinds.trend.survey.cells import Cells
-from cepheid.kinds.trend.survey.graph import Walk
+from cepheid.kinds.trend.survey.graph import Walk, open_walk
+from cepheid.patterns.segments import Segments
+from cepheid.plans.template import Template
 
 EVENTS_ROOM = 1 << 16
 """Events of drawn matches that have room before more is made."""
+SHARE_MIN = 1e-20
+"""The share of matches of rows that draws may come to: a billion others are below any rounding."""
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _OTHER = np.uint64(0xD1B54A32D192ED03)
@@ -26,7 +35,9 @@ class _Drawing(NamedTuple):
     edge_slot: NDArray[np.int64]
     source: NDArray[np.int64]
     predicate: NDArray[np.int64]
-    tree: NDArray[Any]
+    mantissa: NDArray[np.float64]
+    power: NDArray[np.float64]
+    starts: NDArray[np.int64]
     at: NDArray[np.int64]
     end_bound: NDArray[np.int64]
     ends: NDArray[Any]
@@ -36,6 +47,32 @@ class _Drawing(NamedTuple):
     head: NDArray[np.int64]
     next: NDArray[np.int64]
     left: NDArray[np.int64]
+
+
+def open_draws(
+    question: Question, template: Template, segments: Segments
+) -> tuple[Walk, NDArray[Any], NDArray[Any]]:
+    """Open the graph of draws; return it, the counts of its rows, and those of each segment.
+
+    In prefix form it has only rows that a draw may come to: of falling trends, a quarter.
+    """
+    if template.guards or not has_prefix_form(question, template):
+        walk = open_walk(question, template, segments)
+        return walk, *walk.count_ending()
+    evaluation = open_prefix(question, template, segments)
+    counts, totals = evaluation.count_ending()
+    through = np.zeros(len(counts), np.complex128)
+    add_products(counts, evaluation.count_going_on(), through)
+    total = np.repeat(totals, np.diff(segments.ptr))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.ldexp(through.real / total.real, steps(through.imag - total.imag))
+    kept = share >= SHARE_MIN
+    ends = np.append(0, np.cumsum(kept))
+    fewer = segments._replace(
+        ptr=ends[segments.ptr], rows=segments.rows[kept], bits=segments.bits[kept],
+        blocked=segments.blocked[kept],
+    )  # fmt: skip
+    return open_walk(question, template, fewer), counts[kept][:, :, None], totals
 
 
 def draw_matches(
@@ -51,7 +88,8 @@ def draw_matches(
     slots, total = len(walk.slots.source), len(owner)
     room = _Drawing(
         counts, *walk.slots,
-        np.zeros((slots, 2 * longest), np.complex128), np.zeros((slots, longest), np.int64),
+        *np.zeros((2, slots, room_of(longest))), np.zeros(LEVELS_MAX + 2, np.int64),
+        np.zeros((slots, longest), np.int64),
         np.zeros(walk.states, np.int64), np.zeros(longest + 1, np.complex128),
         ptr, drawn, seeds, np.zeros(longest * walk.states, np.int64), np.zeros(total, np.int64),
         np.zeros(1, np.int64),
