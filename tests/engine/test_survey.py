@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import Counter
@@ -174,6 +175,50 @@ def test_every_match_is_drawn_as_often(pattern: str, text: str, where: str) -> N
     matches = [row["events"] for row in rows]
     pairs = Counter(zip(matches[::2], matches[1::2], strict=True))
     assert not too_uneven(pairs, len(found) ** 2, DRAWS // 2)
+
+
+ALL_SMALL = (
+    ("A+", ""),
+    ("A+", "A.x < NEXT(A).x"),
+    ("A+", "A.x <> NEXT(A).x"),
+    ("SEQ(A+, B)", ""),
+    ("SEQ(A+, B)", "A.x >= NEXT(A).x"),
+    ("SEQ(A, B?)", ""),
+    ("SEQ(A+, NOT B, A z)", ""),
+    ("ANY z{1,3}", "z.x <= NEXT(z).x"),
+)
+
+
+@pytest.mark.parametrize(("pattern", "where"), ALL_SMALL)
+def test_samples_of_all_small_streams_are_even(pattern: str, where: str) -> None:
+    """Each group is one of all streams of up to four events of two types and two values."""
+    kinds = [(name, x) for name in "AB" for x in (0, 1)]
+    streams = [s for length in range(1, 5) for s in itertools.product(kinds, repeat=length)]
+    events: list[Event] = [
+        {"ts": ts, "type": name, "x": x, "g": g}
+        for ts in range(4)
+        for g, one in enumerate(streams)
+        for name, x in one[ts : ts + 1]
+    ]
+    condition = f"WHERE {where}" if where else ""
+    query = f"RETURN SAMPLE(200, 3) PATTERN {pattern} {condition} GROUP-BY g"
+    rows = plain_rows(cepheid.query(query).run(numbered(events)).to_pylist())
+    drawn: dict[object, Counter[Any]] = {}
+    for row in rows:
+        drawn.setdefault(row["g"], Counter())[row["events"]] += 1
+    cells = {
+        group: found for (group,), *_, found in Oracle(parse(query), events, "ts", "type").cells()
+    }
+    assert drawn.keys() == cells.keys()
+    square, freedom = 0.0, 0
+    for group, found in cells.items():
+        counts, mean = drawn[group], 200 / len(found)
+        assert set(counts) <= set(found)
+        square += sum((counts[match] - mean) ** 2 / mean for match in found)
+        freedom += len(found) - 1
+    # The sum of all has as many degrees of freedom as there are matches to choose from.
+    place = math.pow(square / freedom, 1 / 3) - (1 - 2 / (9 * freedom))
+    assert abs(place / math.sqrt(2 / (9 * freedom))) < 4.8
 
 
 @share(8)

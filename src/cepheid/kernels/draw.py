@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cepheid.kernels.graph import bounds_of, least_order_of_end, related
+from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end, related
 from cepheid.kernels.lookups import leaves_of, less, minus
 from cepheid.kernels.prefix import FANOUT, LOW, SHIFT, room_of, set_levels
 from cepheid.kernels.ring import LIMIT, SHRINK, STEP, add, widen
@@ -247,13 +247,15 @@ def _end_state(V, order, end_bound, row, chance):
     return found
 
 
-@kernel()
+@kernel(inline="code")
 def _step_back(G, D, S, segment, begin, levels, upto, row, q, draw):
     """Choose what a match had before a row: its place and state in one number, -1 for nothing."""
     count = S.V[row, q, 0]
     share = widen(_uniform(S.seeds, draw) * count.real, count.imag)
     for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-        if G.source[edge] < 0 and bounds_of(G, D, edge, row, segment)[0]:
+        if G.source[edge] < 0 and (
+            G.guard_ptr[edge] == G.guard_ptr[edge + 1] or bounds_of(G, D, edge, row, segment)[0]
+        ):
             if less(share, 1 + 0j):
                 return np.int64(-1)
             share = minus(share, 1 + 0j)
@@ -273,11 +275,13 @@ def _step_back(G, D, S, segment, begin, levels, upto, row, q, draw):
     return np.int64(-1)
 
 
-@kernel()
+@kernel(inline="code")
 def _follow(G, D, S, segment, begin, levels, upto, row, edge, share, counts):
     """Count the matches that come by an edge, or find the place and state in which a share ends."""
     source, states, nothing = G.source[edge], G.variable.shape[0], np.int64(-1)
-    open_, low, high = bounds_of(G, D, edge, row, segment)
+    open_, low, high = True, np.int64(0), NO_BOUND
+    if G.guard_ptr[edge] < G.guard_ptr[edge + 1]:
+        open_, low, high = bounds_of(G, D, edge, row, segment)
     if not open_:
         return 0j, nothing
     slot = S.edge_slot[edge]

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels.blame import add_products, count_through
-from cepheid.kinds.trend.look_back.evaluate import Question, open_prefix
+from cepheid.kinds.trend.look_back.evaluate import open_prefix
 from cepheid.kinds.trend.look_back.prefix_sums import has_prefix_form
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.survey.graph import Walk, open_walk
 from cepheid.patterns.segments import Segments
 from cepheid.plans.template import Template

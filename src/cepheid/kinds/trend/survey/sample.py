@@ -11,8 +11,9 @@ from cepheid.kernels import draw as kernel
 from cepheid.kernels.blame import add_products
 from cepheid.kernels.prefix import LEVELS_MAX, room_of
 from cepheid.kinds.trend.listing.enumerate import Found
-from cepheid.kinds.trend.look_back.evaluate import Question, open_prefix
+from cepheid.kinds.trend.look_back.evaluate import open_prefix
 from cepheid.kinds.trend.look_back.prefix_sums import has_prefix_form
+from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.program.wide import steps
 from cepheid.kinds.trend.survey.cells import Cells
 from cepheid.kinds.trend.survey.graph import Walk, open_walk
