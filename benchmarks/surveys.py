@@ -1,9 +1,10 @@
 """Surveys beside COUNT(*): ``python -m benchmarks.surveys [EVENTS [RUNS]] [--write]``.
 
 Falling trends of random prices over one table in this process: all in one window, and a tenth of
-them in windows of 1,000 events. Each query runs again and again; the least CPU time of each counts, after two runs
-that compile kernels. The bars: 1,000 draws of 2^1000 matches or more in 3 times the time of
-COUNT(*), the blame of all events in 4 times. ``--write`` puts the table into docs/benchmarks.md.
+them in windows of 1,000 events. Each query runs again and again; the least CPU time of each counts,
+after two runs that compile kernels. The bars: 1,000 draws of 2^1000 matches or more in 3 times the
+time of COUNT(*), the blame of all events in 4 times. ``--write`` puts the table into
+docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def table_of(count: int) -> Any:
     prices = chance.random(count)
     times = pa.array(np.arange(count), pa.timestamp("us"))
     volumes = chance.integers(1, 10, count)
-    return pa.table({"ts": times, "type": ["S"] * count, "price": prices, "volume": volumes})
+    return pa.table(
+        {"ts": times, "type": ["S"] * count, "price": pa.array(prices), "volume": volumes}
+    )
 
 
 def least_cpu_s(text: str, events: Any, runs: int) -> float:
