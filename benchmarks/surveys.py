@@ -42,7 +42,7 @@ def table_of(count: int) -> Any:
     chance = np.random.default_rng(1)
     prices = chance.random(count)
     times = pa.array(np.arange(count), pa.timestamp("us"))
-    volumes = chance.integers(1, 10, count)
+    volumes = pa.array(chance.integers(1, 10, count))
     return pa.table(
         {"ts": times, "type": ["S"] * count, "price": pa.array(prices), "volume": volumes}
     )

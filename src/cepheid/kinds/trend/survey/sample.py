@@ -89,7 +89,8 @@ def draw_matches(
     slots, total = len(walk.slots.source), len(owner)
     room = _Drawing(
         counts, *walk.slots,
-        *np.zeros((2, slots, room_of(longest))), np.zeros(LEVELS_MAX + 2, np.int64),
+        np.zeros((slots, room_of(longest))), np.zeros((slots, room_of(longest))),
+        np.zeros(LEVELS_MAX + 2, np.int64),
         np.zeros((slots, longest), np.int64),
         np.zeros(walk.states, np.int64), np.zeros(longest + 1, np.complex128),
         ptr, drawn, seeds, np.zeros(longest * walk.states, np.int64), np.zeros(total, np.int64),
