@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from tests.spark_options import options
 
 import cepheid
 from cepheid.interfaces.catalogue import error_pages
+from cepheid.interfaces.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -54,7 +56,7 @@ def compile_block(words: list[str], text: str) -> cepheid.CompiledQuery:
 
 def test_every_block_has_a_language_that_a_test_knows() -> None:
     known = {"cepheid", "cepheid-error", "cepheid-warning", "python", "sh", "text", "mermaid"}
-    known |= {"sql", "sql-error"}
+    known |= {"sql", "sql-error", "json"}
     found = {m[1] for page in PAGES for m in BLOCK.finditer(page.read_text("utf-8"))}
     assert found <= known
 
@@ -62,6 +64,14 @@ def test_every_block_has_a_language_that_a_test_knows() -> None:
 @pytest.mark.parametrize(("words", "text"), blocks("cepheid"))
 def test_queries_of_the_docs_have_no_mistake(words: list[str], text: str) -> None:
     assert compile_block(words, text).plan is not None
+
+
+@pytest.mark.parametrize(("words", "text"), blocks("json"))
+def test_settings_of_the_docs_name_a_command(words: list[str], text: str) -> None:
+    assert not words, "only settings are JSON"
+    for server in json.loads(text)["mcpServers"].values():
+        assert server["command"] == "cepheid"
+        assert app.find(server["args"]) is not None
 
 
 @pytest.mark.parametrize("code", sorted(error_pages()))
