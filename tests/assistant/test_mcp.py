@@ -14,9 +14,10 @@ from pyarrow import parquet
 from tests.interfaces.program import PROGRAM
 
 from cepheid.errors import DataError
-from cepheid.interfaces.assistant.data_sets import DataSets
-from cepheid.interfaces.assistant.tasks import Columns, Limits, Place, Task, do
+from cepheid.interfaces.assistant.named_sets import NamedSets
+from cepheid.interfaces.assistant.tasks import Limits, Task, do
 from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.data_sets import FILE, Columns, DataSet
 from cepheid.interfaces.plain_values import ITEMS_MAX, TEXT_MAX, plain_value
 
 HOSTILE = "x\x1b[2J\u202e<script>"
@@ -127,7 +128,7 @@ def test_a_task_that_takes_too_long_is_stopped(folder: Path) -> None:
 
 
 def task(tool: str, path: Path, **more: Any) -> dict[str, Any]:
-    return do(Task(tool=tool, place=Place("file", str(path)), **more))
+    return do(Task(tool=tool, data=DataSet("log", FILE, str(path)), **more))
 
 
 def test_values_are_plain(folder: Path) -> None:
@@ -161,9 +162,9 @@ def test_columns_of_a_call(folder: Path) -> None:
 
 
 def test_a_join_takes_streams(folder: Path) -> None:
-    place = Place("file", str(folder / "log.parquet"))
+    log = DataSet("log", FILE, str(folder / "log.parquet"))
     text = "SELECT a.x, b.x AS y FROM l a JOIN r b ON a.k = b.k AND a.x < b.x WINDOW 3 us"
-    answer = do(Task(tool="run", text=text, streams={"l": place, "r": place}))
+    answer = do(Task(tool="run", text=text, streams={"l": log, "r": log}))
     assert answer["ok"] is True
     assert {"x": 1, "y": 2} in answer["rows"]
 
@@ -171,17 +172,17 @@ def test_a_join_takes_streams(folder: Path) -> None:
 def test_folders_of_one_format_are_a_set(tmp_path: Path) -> None:
     for day in ("1", "2"):
         parquet.write_table(EVENTS, tmp_path / f"day{day}.parquet")
-    found = DataSets([str(tmp_path)]).all()
+    found = NamedSets([str(tmp_path)]).all()
     assert [one.kind for one in found.values()] == ["folder", "file", "file"]
     (tmp_path / "link.parquet").symlink_to("/etc/hostname")
-    assert "folder" not in [one.kind for one in DataSets([str(tmp_path)]).all().values()]
+    assert "folder" not in [one.kind for one in NamedSets([str(tmp_path)]).all().values()]
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(WrongUseError, match="no such file or folder"):
-        DataSets([str(tmp_path / "none")])
+        NamedSets([str(tmp_path / "none")])
     with pytest.raises(DataError, match="no data set `a`"):
-        DataSets([str(tmp_path)]).find("a")
+        NamedSets([str(tmp_path)]).find("a")
 
 
 def test_long_values_are_cut() -> None:

@@ -17,8 +17,9 @@ import pytest
 import uvicorn
 from pyarrow import parquet
 
+from cepheid.interfaces.data_sets import Columns
 from cepheid.interfaces.web.app import make_app
-from cepheid.interfaces.web.settings import Columns, Limits, Settings, find_settings
+from cepheid.interfaces.web.settings import Limits, Settings, find_settings
 
 TOKEN = "a-token-of-tests"
 

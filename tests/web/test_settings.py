@@ -14,8 +14,9 @@ from tests.web.conftest import TOKEN, Bench, serving, write_events
 
 from cepheid import EventStore
 from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.data_sets import Columns
 from cepheid.interfaces.web.app import STATIC
-from cepheid.interfaces.web.settings import Columns, Limits, Settings, find_settings
+from cepheid.interfaces.web.settings import Limits, Settings, find_settings
 
 pytestmark = pytest.mark.xdist_group("web")
 BYTES_MAX = 1_000_000
@@ -80,6 +81,13 @@ def test_a_store_and_rules(tmp_path: Path) -> None:
         for name in ("../x", "a/b", "", ".x"):
             status = bench.send("/api/save", {"name": name, "text": "PATTERN A"})[0]
             assert status == 400, name
+
+
+def test_a_store_in_a_folder_is_one_data_set(tmp_path: Path) -> None:
+    write_events(tmp_path)
+    EventStore(tmp_path / "trades").append(pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"]}))
+    kinds = {one.name: one.kind for one in found(tmp_path).sets.values()}
+    assert kinds == {"trades": "store", "events": "file"}
 
 
 def test_a_folder_that_grows_is_followed(tmp_path: Path) -> None:

@@ -28,11 +28,12 @@ def mcp(
     """Let an assistant check, explain and run queries, by the Model Context Protocol; read-only."""
     need_library("mcp", "mcp", "mcp")
     # The library of an extra.
-    from cepheid.interfaces.assistant.data_sets import DataSets
+    from cepheid.interfaces.assistant.named_sets import NamedSets
     from cepheid.interfaces.assistant.server import make_server
-    from cepheid.interfaces.assistant.tasks import Columns, Limits
+    from cepheid.interfaces.assistant.tasks import Limits
+    from cepheid.interfaces.data_sets import Columns
 
     # Options that are wrong are told now, and not at the first question.
     query("PATTERN A", time=time, type=type_, time_unit=time_unit, time_format=time_format)
     columns = Columns(time, type_, time_unit, time_format)
-    make_server(DataSets(places), columns, Limits(rows, bytes_, seconds)).run("stdio")
+    make_server(NamedSets(places), columns, Limits(rows, bytes_, seconds)).run("stdio")

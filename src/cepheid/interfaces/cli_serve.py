@@ -33,8 +33,9 @@ def serve(
         message = "`cepheid serve` needs Starlette and uvicorn, which are not installed"
         raise DataError([Diagnostic("E585", message, helps=helps)])
     # Arrow takes longer to load than most commands run.
+    from cepheid.interfaces.data_sets import Columns
     from cepheid.interfaces.web.server import serve as run_server
-    from cepheid.interfaces.web.settings import Columns, Limits, find_settings
+    from cepheid.interfaces.web.settings import Limits, find_settings
 
     columns = Columns(time, type_, time_unit, time_format)
     settings = find_settings(places or [], columns, Limits(rows, seconds=seconds), write=write)

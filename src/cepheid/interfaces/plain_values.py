@@ -9,9 +9,9 @@ from typing import Any
 
 from cepheid.errors import visible
 
-TEXT_MAX = 1_000
+TEXT_MAX = 2_000
 """Characters of a text."""
-ITEMS_MAX = 100
+ITEMS_MAX = 200
 """Items of a list."""
 WHOLE_MAX = 1 << 53
 """Larger whole numbers are texts, because many readers of JSON take numbers as doubles."""

@@ -14,8 +14,9 @@ from pydantic import Field
 
 import cepheid
 from cepheid.errors import CepheidError
-from cepheid.interfaces.assistant.data_sets import DataSet, DataSets
-from cepheid.interfaces.assistant.tasks import Columns, Limits, Place, Task, failed
+from cepheid.interfaces.assistant.named_sets import NamedSets
+from cepheid.interfaces.assistant.tasks import Limits, Task, failed
+from cepheid.interfaces.data_sets import Columns
 
 INSTRUCTIONS = """\
 Cepheid finds, counts and aggregates patterns in streams of events, from short queries such as
@@ -48,7 +49,7 @@ _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world
 class Desk:
     """What tools need: the data sets, the usual columns and the limits."""
 
-    def __init__(self, sets: DataSets, columns: Columns, limits: Limits) -> None:
+    def __init__(self, sets: NamedSets, columns: Columns, limits: Limits) -> None:
         self._sets = sets
         self._columns = columns
         self._limits = limits
@@ -85,20 +86,16 @@ class Desk:
         if rows is not None:
             limits = msgspec.structs.replace(limits, rows=min(rows, limits.rows))
         try:
-            place = None if data is None else _place(self._sets.find(data))
-            named = {name: _place(self._sets.find(one)) for name, one in (streams or {}).items()}
+            chosen = None if data is None else self._sets.find(data)
+            named = {name: self._sets.find(one) for name, one in (streams or {}).items()}
         except CepheidError as error:
             return failed(error)
         task = Task(
-            tool=tool, text=text, place=place, streams=named, columns=columns or self._columns,
+            tool=tool, text=text, data=chosen, streams=named, columns=columns or self._columns,
             limits=limits, options={k: v for k, v in options.items() if v is not None},
         )  # fmt: skip
         async with self._turns:
             return await _answer(task)
-
-
-def _place(one: DataSet) -> Place:
-    return Place(one.kind, str(one.path))
 
 
 async def _answer(task: Task) -> dict[str, Any]:
@@ -122,7 +119,7 @@ async def _answer(task: Task) -> dict[str, Any]:
     return answer
 
 
-def make_server(sets: DataSets, columns: Columns, limits: Limits) -> MCPServer[Any]:
+def make_server(sets: NamedSets, columns: Columns, limits: Limits) -> MCPServer[Any]:
     """Make a server with all its tools."""
     server: MCPServer[Any] = MCPServer(
         "cepheid", version=cepheid.__version__, instructions=INSTRUCTIONS, log_level="WARNING"

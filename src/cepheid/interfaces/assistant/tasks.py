@@ -9,7 +9,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,20 +18,11 @@ from cepheid import language_service, memory_limits
 from cepheid.api import CompiledQuery, query
 from cepheid.discovery.discover import discover
 from cepheid.errors import CepheidError, DataError, Diagnostic, visible
-from cepheid.events.files import content_of, find_files, read_all
+from cepheid.interfaces.data_sets import Columns, DataSet
 from cepheid.interfaces.plain_values import plain_text, plain_value
+from cepheid.interfaces.reading import events_of, sample_of, schema_of
 from cepheid.interfaces.sampled_values import ROWS_MAX, frequent_values
 from cepheid.language_service.answers import apply_edits
-from cepheid.runtimes.stored_events import EventStore
-
-
-class Columns(msgspec.Struct, frozen=True):
-    """The columns of time and type, and how times are read: options of :func:`cepheid.query`."""
-
-    time: str = "ts"
-    type: str = "type"
-    time_unit: str = "us"
-    time_format: str | None = None
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -43,20 +33,13 @@ class Limits(msgspec.Struct, frozen=True):
     seconds: int = 60
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where a data set is."""
-
-    kind: str
-    path: str
-
-
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What an assistant asks for; ``streams`` are the places of a join by name."""
+    """What an assistant asks for; ``streams`` are the data sets of a join by name."""
 
     tool: str
     text: str = ""
-    place: Place | None = None
-    streams: dict[str, Place] = {}
+    data: DataSet | None = None
+    streams: dict[str, DataSet] = {}
     columns: Columns = Columns()
     limits: Limits = Limits()
     options: dict[str, Any] = {}
@@ -114,13 +97,13 @@ def check(text: str, schema: object, columns: Columns) -> dict[str, Any]:
 
 
 def _check(task: Task) -> dict[str, Any]:
-    schema = None if task.place is None else _schema(task)
+    schema = None if task.data is None else schema_of(task.data, task.columns)
     return check(task.text, schema, task.columns)
 
 
 def _explain(task: Task) -> dict[str, Any]:
     compiled = _compiled(task)
-    schema = None if task.place is None else _schema(task)
+    schema = None if task.data is None else schema_of(task.data, task.columns)
     return {"plan": visible(compiled.explain(schema=schema), keep="\n")}
 
 
@@ -194,36 +177,17 @@ def _compiled(task: Task) -> CompiledQuery:
 def _events(task: Task) -> Any:
     """Open the events as queries take them."""
     if task.streams:
-        return {name: _opened(place, task.columns) for name, place in task.streams.items()}
-    if task.place is None:
+        return {name: events_of(data, task.columns) for name, data in task.streams.items()}
+    if task.data is None:
         message = "the task names no data set"
         raise DataError([Diagnostic("E501", message, helps=("`data_sets` lists them",))])
-    return _opened(task.place, task.columns)
-
-
-def _opened(place: Place, columns: Columns) -> Any:
-    return EventStore(place.path, time=columns.time) if place.kind == "store" else place.path
-
-
-def _schema(task: Task) -> pa.Schema:
-    return _first_events(task, 1).schema
+    return events_of(task.data, task.columns)
 
 
 def _first_events(task: Task, rows: int) -> pa.Table:
     """Read the first events of a data set."""
-    assert task.place is not None, "the server asks for a data set"
-    if task.place.kind == "store":
-        store = EventStore(task.place.path, time=task.columns.time)
-        batches: Iterator[pa.Table] = (pa.Table.from_batches([one]) for one in store.scan())
-    else:
-        files = [file for file in find_files(task.place.path) if content_of(Path(file).name)]
-        batches = read_all(files, batch_rows=max(rows, 1))
-    found: list[pa.Table] = []
-    for batch in batches:
-        found.append(batch.slice(0, rows - sum(map(len, found))))
-        if sum(map(len, found)) >= rows:
-            break
-    return pa.concat_tables(found) if found else pa.table({})
+    assert task.data is not None, "the server asks for a data set"
+    return sample_of(task.data, task.columns, rows)
 
 
 def _first_rows(compiled: CompiledQuery, events: Any, rows: int) -> tuple[pa.Table, bool]:

@@ -11,9 +11,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cepheid.interfaces.web.reading import schema_of
+from cepheid.interfaces.data_sets import DataSet
+from cepheid.interfaces.reading import schema_of
 from cepheid.interfaces.web.runs import Run, Runs
-from cepheid.interfaces.web.settings import DataSet, Settings
+from cepheid.interfaces.web.settings import Settings
 
 
 class Bench:

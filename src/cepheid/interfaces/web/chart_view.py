@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from cepheid.interfaces.plain_values import plain_value
 from cepheid.interfaces.web.spans import has_matches
 from cepheid.interfaces.web.timeline_task import label_of
-from cepheid.interfaces.web.values import plain
 from cepheid.pictures.shown_times import ShownTimes
 
 POINTS_MAX = 20_000
@@ -74,7 +74,7 @@ def _moment(when: Any) -> Any:
     """Convert a time to milliseconds, as JavaScript counts; whole numbers stay."""
     if isinstance(when, int) or when is None:
         return when
-    iso = plain(when)
+    iso = plain_value(when)
     scalar = pa.scalar(iso.replace("Z", "").partition("+")[0]).cast(pa.timestamp("us"))
     return scalar.cast(pa.int64()).as_py() / 1000
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pyarrow as pa
 
 from cepheid.expressions.format import format_name
-from cepheid.interfaces.web.settings import Columns
+from cepheid.interfaces.data_sets import Columns
 
 
 def examples_for(sample: pa.Table, columns: Columns) -> list[dict[str, str]]:

@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 
 from cepheid.events.files import read_all
 from cepheid.interfaces.cli_input import WrongUseError
-from cepheid.interfaces.web.reading import STORE, batches_of, files_of, schema_of, text_times
+from cepheid.interfaces.data_sets import STORE
+from cepheid.interfaces.plain_values import plain_value
+from cepheid.interfaces.reading import batches_of, files_of, schema_of, text_times
 from cepheid.interfaces.web.requests import LiveTask
 from cepheid.interfaces.web.run_task import compiled
 from cepheid.interfaces.web.timeline_task import micros_of
-from cepheid.interfaces.web.values import plain
 from cepheid.runtimes.live_query import length_of
 
 Tell = Callable[[dict[str, Any]], None]
@@ -166,7 +167,7 @@ def _collected(figures: _Figures, left: dict[str, pa.Table]) -> list[dict[str, A
     for name, table in left.items():
         figures.rows[name] += len(table)
         shown = table.slice(max(0, len(table) - ROWS_TOLD_MAX))
-        found += [{"query": name, "row": plain(row)} for row in shown.to_pylist()]
+        found += [{"query": name, "row": plain_value(row)} for row in shown.to_pylist()]
     return found[-ROWS_TOLD_MAX:]
 
 

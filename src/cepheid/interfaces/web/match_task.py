@@ -14,10 +14,11 @@ from cepheid.arrays.columns import Columns as EventColumns
 from cepheid.arrays.columns import read_times
 from cepheid.errors import CepheidError
 from cepheid.expressions.evaluate import true_mask
-from cepheid.interfaces.web.reading import STORE, batches_of, open_store
+from cepheid.interfaces.data_sets import STORE
+from cepheid.interfaces.plain_values import plain_value
+from cepheid.interfaces.reading import batches_of, open_store
 from cepheid.interfaces.web.requests import MatchTask
 from cepheid.interfaces.web.run_task import compiled
-from cepheid.interfaces.web.values import plain
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.picture import Condition, Graph
 from cepheid.language import tree
@@ -51,10 +52,10 @@ def explain_match(task: MatchTask) -> dict[str, Any]:
             between = between.filter(pc.equal(between.column(name), scalar))
     shown = between.slice(0, EVENTS_MAX)
     judge = _Judge(kind_of(plan).graphs(plan), shown, taken, task.columns.type)
-    events = [{"event": plain(event), **told} for event, told in judge.judged()]
+    events = [{"event": plain_value(event), **told} for event, told in judge.judged()]
     return {
         "events": events,
-        "key": {name: plain(taken[0].event.get(name)) for name in names},
+        "key": {name: plain_value(taken[0].event.get(name)) for name in names},
         "left_out": len(between) - len(shown),
     }
 

@@ -15,14 +15,14 @@ from starlette.routing import Route
 import cepheid
 from cepheid import language_service
 from cepheid.errors import CepheidError, render_diagnostic, visible
+from cepheid.interfaces.data_sets import Columns
+from cepheid.interfaces.plain_values import plain_value
+from cepheid.interfaces.reading import count_of, sample_of
 from cepheid.interfaces.web.answers import Bench, json
 from cepheid.interfaces.web.bodies import Asked, AskedAt, AskedSave, read_body
 from cepheid.interfaces.web.examples import examples_for
 from cepheid.interfaces.web.plan_view import plan_view
-from cepheid.interfaces.web.reading import count_of, sample_of
 from cepheid.interfaces.web.run_task import compiled, is_statement
-from cepheid.interfaces.web.settings import Columns
-from cepheid.interfaces.web.values import plain
 from cepheid.language_service.places import from_utf16, to_utf16
 
 SAMPLE_ROWS = 50
@@ -59,7 +59,7 @@ async def data_set(request: Request) -> Response:
             "path": visible(data.place),
             "columns": [{"name": f.name, "type": str(f.type)} for f in schema],
             "events": count,
-            "sample": [plain(row) for row in sample.to_pylist()],
+            "sample": [plain_value(row) for row in sample.to_pylist()],
             "examples": examples_for(sample, columns),
         }
     )

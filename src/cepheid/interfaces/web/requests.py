@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from cepheid.interfaces.web.settings import Columns, DataSet, Limits
+from cepheid.interfaces.data_sets import Columns, DataSet
+from cepheid.interfaces.web.settings import Limits
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="task"):

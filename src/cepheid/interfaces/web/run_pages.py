@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from cepheid.interfaces.plain_values import plain_value
 from cepheid.interfaces.web.answers import Bench, json
 from cepheid.interfaces.web.bodies import AskedRun, read_body
 from cepheid.interfaces.web.chart_view import chart_view
@@ -21,7 +22,6 @@ from cepheid.interfaces.web.requests import MatchTask, RunTask, WhyTask
 from cepheid.interfaces.web.run_task import RESULT
 from cepheid.interfaces.web.runs import Run
 from cepheid.interfaces.web.spans import has_matches
-from cepheid.interfaces.web.values import plain
 from cepheid.pictures.shown_times import ShownTimes
 
 PAGE_ROWS_MAX = 1_000
@@ -96,7 +96,7 @@ def _page(table: pa.Table, columns: Any, first: int, most: int) -> dict[str, Any
         "columns": [{"name": f.name, "type": str(f.type)[:80]} for f in table.schema],
         # Names of columns may be the same, so a row is a list.
         "rows": [
-            [plain(value) for value in values]
+            [plain_value(value) for value in values]
             for values in zip(*(column.to_pylist() for column in shown.columns), strict=True)
         ],
         "total": len(table),

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from cepheid.api import CompiledQuery, query
 from cepheid.interfaces.cli_input import WrongUseError, is_sql
-from cepheid.interfaces.web.reading import STORE, events_of, files_of
+from cepheid.interfaces.data_sets import STORE, Columns, DataSet
+from cepheid.interfaces.reading import events_of, files_of
 from cepheid.interfaces.web.requests import RunTask, WhyTask
-from cepheid.interfaces.web.settings import Columns, DataSet
 from cepheid.kinds.row_pattern.select_tree import NotSimpleError
 from cepheid.language.lexer import has_row_pattern
 from cepheid.memory_limits import limits

@@ -18,9 +18,9 @@ from cepheid.arrays.columns import Columns as EventColumns
 from cepheid.arrays.columns import read_times
 from cepheid.errors import visible
 from cepheid.events.nanoseconds import is_nanoseconds
-from cepheid.interfaces.web.reading import batches_of, schema_of
+from cepheid.interfaces.data_sets import Columns, DataSet
+from cepheid.interfaces.reading import batches_of, schema_of
 from cepheid.interfaces.web.requests import TimelineTask
-from cepheid.interfaces.web.settings import Columns, DataSet
 
 TIMES, LANES, TYPES = "times.npy", "lanes.npy", "types.npy"
 TYPES_MAX = 11

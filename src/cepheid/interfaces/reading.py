@@ -12,10 +12,8 @@ from pyarrow import parquet
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.files import content_of, find_files, present, read_all
 from cepheid.events.time_formats import TextTimes, as_format
-from cepheid.interfaces.web.settings import Columns, DataSet, is_inside
+from cepheid.interfaces.data_sets import STORE, Columns, DataSet, is_inside
 from cepheid.store.event_store import EventStore
-
-STORE = "store"
 
 
 def text_times(columns: Columns) -> TextTimes:
