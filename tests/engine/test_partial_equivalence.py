@@ -70,6 +70,7 @@ SHAPES = (
     ("SEQ(C, NOT (SEQ(A, B)), B y)", "CyAB"),
     ("SEQ(A+, NOT ANY z, B)", "ABz"),
     ("SEQ(A, NOT (SEQ(B, NOT C, A x)), B y)", "AyBCx"),
+    ("SEQ(A, NOT (SEQ(B b?, NOT C, A x)), B y)", "AybCx"),
     ("SEQ(NOT B, A+)", "AB"),
 )
 """Patterns with their variables: the first one is bound by every match that has it."""
@@ -101,3 +102,14 @@ def test_several_equivalences_equal_the_oracle(text: str, events: list[dict[str,
     events = [{**event, "ts": event["ts"] // SECOND_US} for event in events]  # type: ignore[operator]  # a number
     table = numbered(events)
     assert readable(query(text).run(table).to_pylist()) == readable(evaluate(parse(text), events))
+
+
+@pytest.mark.parametrize("what", ["MATCHES", "COUNT(*)"])
+def test_what_is_forbidden_inside_an_occurrence_without_a_value_has_any_value(what: str) -> None:
+    """The A alone is no occurrence, since a C comes before it, whatever the keys of the Bs."""
+    text = f"RETURN {what} PATTERN SEQ(NOT (SEQ(B b?, NOT C, A x)), B y) WHERE [b.key, C.key]"
+    kinds = (("C", "v"), ("A", None), ("B", "u"), ("B", "v"))
+    events = [{"ts": ts, "type": kind, "key": key} for ts, (kind, key) in enumerate(kinds)]
+    rows = query(text).run(numbered(events)).to_pylist()
+    assert readable(rows) == readable(evaluate(parse(text), events))
+    assert len(rows) == 2 or rows[0]["count"] == 2

@@ -316,7 +316,13 @@ class Evaluation:
             occurrences.find_latest(graph, block, room, segment, begin, end, first, last, found)
 
     def _find_by_value(self, template: Template, attribute: int, found: NDArray[np.int64]) -> None:
-        """Find occurrences of one value each, in the segments without a value."""
+        """Find occurrences that bind an event of some value, in the segments without a value.
+
+        Those that bind none agree with negated patterns of any value inside of them.
+        """
+        template, _ = require_values(template, [self.question.listed[attribute]], 1)
+        if not template.finals:
+            return
         segments, listed = self.segments, self.question.listed_bits[attribute]
         owner = np.repeat(np.arange(len(segments.key)), np.diff(segments.ptr))
         open_ = np.flatnonzero(segments.chosen[owner] >> attribute & 1 == 0)
