@@ -368,12 +368,36 @@ def test_parts_of_structures_are_columns() -> None:
         ("SELECT a.x FROM s a JOIN s b ON k = 'a' WINDOW 5 us", "E208"),
         ("SELECT a.x FROM s a JOIN s b ON c.k = 'a' WINDOW 5 us", "E202"),
         ("SELECT c.* FROM s a JOIN s b ON a.k = 'a' WINDOW 5 us", "E202"),
+        ("SELECT a.x FROM s a JOIN s b ON a.x = b.x JOIN s c ON k = 'a' WINDOW 5 us", "E208"),
+        ("SELECT 1 AS one FROM s LEFT JOIN s b ON 1 = 1 WINDOW 5 us", "E331"),
     ],
 )
 def test_mistakes(text: str, code: str) -> None:
     with pytest.raises(cepheid.CepheidError) as caught:
         cepheid.query(text).run(FEW)
     assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_an_ambiguous_name_is_offered_with_each_stream_that_has_it() -> None:
+    text = "SELECT k FROM a JOIN b ON a.x = b.x JOIN c ON a.x = c.x WINDOW 5 us"
+    with pytest.raises(cepheid.BindError, match="write `a.k`, `b.k` or `c.k`"):
+        cepheid.query(text).run(dict.fromkeys("abc", FEW))
+    with pytest.raises(cepheid.BindError, match="write `a.k` or `c.k`"):
+        cepheid.query(text).run({"a": FEW, "b": FEW.drop_columns(["k"]), "c": FEW})
+
+
+def test_one_input_for_three_streams() -> None:
+    text = "SELECT a.k FROM a JOIN b ON a.x = b.x JOIN c ON a.x = c.x WINDOW 5 us"
+    with pytest.raises(cepheid.DataError, match="reads `a`, `b` and `c`") as caught:
+        cepheid.query(text).run(FEW)
+    assert "give all: `q.run({'a': ..., 'b': ..., 'c': ...})`" in str(caught.value)
+
+
+def test_a_stream_may_be_called_left() -> None:
+    want = run("SELECT a.x FROM s a JOIN s b ON a.x = b.x WINDOW 5 us", FEW)
+    for streams in ("s left JOIN s right", "s AS left JOIN s AS right"):
+        text = f"SELECT left.x FROM {streams} ON left.x = right.x WINDOW 5 us"
+        assert run(text, FEW) == want != []
 
 
 def test_a_stream_without_a_time_has_no_windows() -> None:

@@ -23,8 +23,11 @@ def named_streams(plan: Plan, events: Any) -> list[Any]:
     if not isinstance(events, Mapping):
         if len(set(names)) == 1:
             return [events] * len(names)
-        message = f"the query reads `{names[0]}` and `{names[1]}`, but only one stream was given"
-        helps = (f"give both: `q.run({{'{names[0]}': ..., '{names[1]}': ...}})`",)
+        different = list(dict.fromkeys(names))
+        *others, last = (f"`{name}`" for name in different)
+        message = f"the query reads {', '.join(others)} and {last}, but only one stream was given"
+        given = ", ".join(f"'{name}': ..." for name in different)
+        helps = (f"give {'both' if len(different) == 2 else 'all'}: `q.run({{{given}}})`",)
         raise DataError([Diagnostic("E561", message, helps=helps)], plan.text)
     for name in names:
         if name not in events:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from cepheid.errors import Note, suggest_names
@@ -25,6 +27,9 @@ from cepheid.plans.selection import (
     conjuncts_of,
 )
 
+_OTHER_JOINS = frozenset(
+    {"LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF"}
+)
 _TIMES = NUMERIC | TEMPORAL | {ValueKind.UNKNOWN}
 
 
@@ -39,6 +44,7 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
     findings = Findings()
     scope = SelectScope(query.streams, _schemas(query, source), findings)
     _check_streams(query, findings)
+    _check_joins(query, text, findings)
     if _has_computed_keys(query, findings):
         findings.raise_errors(text)
     kind = _kind_of(query)
@@ -124,6 +130,18 @@ def _check_streams(query: tree.SelectQuery, findings: Findings) -> None:
         message = f"{both} streams are called `{alias.text}`"
         help_ = f"give them aliases: `FROM {first.name.text} x JOIN {stream.name.text} y ON ...`"
         findings.add("E334", message, alias.span, help_, notes=(note,))
+
+
+def _check_joins(query: tree.SelectQuery, text: str, findings: Findings) -> None:
+    """Report outer joins, whose first word would be read as an alias."""
+    for stream in query.streams[:-1]:
+        name, alias = stream.name, stream.alias
+        bare = alias.span != name.span and not text[name.span.end : alias.span.start].strip()
+        used = re.search(rf"\b{re.escape(alias.text)}\s*\.", text)
+        if bare and not used and alias.text.upper() in _OTHER_JOINS:
+            message = f"there is no `{alias.text} JOIN`: a join gives pairs for which `ON` is true"
+            help_ = f"write `JOIN`, or `AS {alias.text}` where it is an alias"
+            findings.add("E331", message, alias.span, help_)
 
 
 def _has_computed_keys(query: tree.SelectQuery, findings: Findings) -> bool:

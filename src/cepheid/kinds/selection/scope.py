@@ -103,8 +103,8 @@ class SelectScope:
             return having[0] if having else self.streams[0].alias
         if not having:
             return self.streams[0].alias  # Its kind is asked for next, and reported.
-        first, second = (stream.alias.text for stream in self.streams)
-        help_ = f"write `{first}.{word.text}` or `{second}.{word.text}`"
+        *others, last = (f"`{alias.text}.{word.text}`" for alias in having)
+        help_ = f"write {', '.join(others)} or {last}"
         message = f"`{word.text}` is ambiguous: it does not name its stream"
         self.findings.add("E208", message, word.span, help_)
         return self.streams[0].alias
