@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -335,6 +336,26 @@ def test_run_prints_and_writes_results(tmp_path: Path) -> None:
     )
     assert parquet.read_table(written).to_pylist() == [{"count": 1.0, "total": 1.5}]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["events.parquet", "result.parquet"]
+
+
+def test_values_that_csv_has_no_form_for_are_json_text(tmp_path: Path) -> None:
+    events = tmp_path / "events.parquet"
+    columns: dict[str, Any] = {
+        "ts": [1, 2],
+        "items": [["a", 'b"'], None],
+        "place": [{"x": 1, "y": [2.5]}, None],
+        "raw": pa.array([b"\xff\x00", None], pa.binary()),
+        "plain": ["é", None],
+    }
+    parquet.write_table(pa.table(columns), events)
+    query = "SELECT items, place, raw, plain FROM e"
+    done = run("run", "-", "--input", events, "--format", "csv", stdin=query)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        '"items","place","raw","plain"',
+        '"[""a"",""b\\""""]","{""x"":1,""y"":[2.5]}","/wA=","é"',
+        ",,,",
+    ]
 
 
 def test_run_says_what_is_wrong(tmp_path: Path) -> None:

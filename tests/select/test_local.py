@@ -380,9 +380,9 @@ def test_mistakes(text: str, code: str) -> None:
 
 def test_an_ambiguous_name_is_offered_with_each_stream_that_has_it() -> None:
     text = "SELECT k FROM a JOIN b ON a.x = b.x JOIN c ON a.x = c.x WINDOW 5 us"
-    with pytest.raises(cepheid.BindError, match="write `a.k`, `b.k` or `c.k`"):
+    with pytest.raises(cepheid.BindError, match=r"write `a\.k`, `b\.k` or `c\.k`"):
         cepheid.query(text).run(dict.fromkeys("abc", FEW))
-    with pytest.raises(cepheid.BindError, match="write `a.k` or `c.k`"):
+    with pytest.raises(cepheid.BindError, match=r"write `a\.k` or `c\.k`"):
         cepheid.query(text).run({"a": FEW, "b": FEW.drop_columns(["k"]), "c": FEW})
 
 

@@ -292,13 +292,19 @@ def _write_tables(schema: pa.Schema, tables: Iterator[pa.Table], kind: str, sink
 
 
 def _with_texts(table: pa.Table) -> pa.Table:
-    """Convert lists to JSON text, for formats without lists."""
+    """Convert what CSV has no form for to the text that JSON has for it."""
     for place, field in enumerate(table.schema):
-        if pa.types.is_list(field.type):
+        if pa.types.is_nested(field.type) or str(field.type).endswith(("binary", "_view")):
             values = table.column(place).to_pylist()
-            texts = [msgspec.json.encode(value, enc_hook=str).decode() for value in values]
+            texts = [None if value is None else _json_text(value) for value in values]
             table = table.set_column(place, field.name, pa.array(texts, pa.string()))
     return table
+
+
+def _json_text(value: object) -> str:
+    # Texts and bytes are a cell as they are: it has quotes of its own.
+    text = msgspec.json.encode(value, enc_hook=str).decode()
+    return value if isinstance(value, str) else text.strip('"')
 
 
 def print_table(table: pa.Table, times: ShownTimes) -> None:
@@ -330,7 +336,7 @@ def _encode(table: pa.Table, kind: str) -> bytes:
         case "parquet":
             parquet.write_table(table, sink)
         case "csv":
-            csv.write_csv(table, sink)
+            csv.write_csv(_with_texts(table), sink)
         case _:
             lines = (msgspec.json.encode(row, enc_hook=str) for row in table.to_pylist())
             sink.write(b"".join(line + b"\n" for line in lines))

@@ -6,7 +6,7 @@ list has expressions, ``*`` and aggregates, and the table may be another such SE
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from pyarrow import Table
@@ -118,6 +118,17 @@ def _sorted(select: Select, table: Table, text: str) -> Table:
     return table if rows is None else table.take(pa.array(rows))
 
 
+def _check_grouped(node: tree.Expression, groups: Sequence[str], text: str) -> None:
+    """Refuse a column that has more than one value in a group."""
+    if isinstance(node, tree.Column) and find_column(node.name, list(groups)) is None:
+        called = node.name.startswith(COLUMN)
+        what = "a call over a window" if called else f"`{node.name}`"
+        message = f"{what} stands beside aggregates and not in GROUP BY"
+        add = f"add it to GROUP BY, or write `ANY_VALUE({node.name})`"
+        helps = ("aggregate in a query around this one" if called else add,)
+        raise BindError([Diagnostic("E613", message, helps=helps)], text)
+
+
 def _aggregated(select: Select, table: Table, text: str) -> Table:
     """Return one row for every group, or one row in all."""
     groups = []
@@ -161,6 +172,7 @@ def _aggregated(select: Select, table: Table, text: str) -> Table:
         def leaf(node: tree.Expression) -> Value:
             if isinstance(node, tree.RowColumn):
                 return aggregate_of(found[node.name])
+            _check_grouped(node, groups, text)
             return row_leaf(node).take(pa.array(begins))
 
         return evaluate(replaced(expression), leaf)

@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from cepheid.errors import BindError, Diagnostic, Span
+from cepheid.errors import BindError, Diagnostic, Span, suggest_names
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.expressions import parse_expression
 from cepheid.kinds.row_pattern.lexer import Token, TokenKind
@@ -146,12 +146,21 @@ class _Query:
         others = False
         for call, name in self._calls():
             bracket = named.get(name, -1) if name else call.over + 1
-            if bracket < 0 or not self._has_pattern(bracket):
+            if bracket < 0:
+                helps = suggest_names(str(name), list(named), owner="WINDOW")
+                self._refuse(f"there is no window `{name}`", call.over + 1, helps)
+            if not self._has_pattern(bracket):
                 others |= name in plain
                 continue
+            self._check_place(call)
             calls.setdefault(bracket, []).append(call)
         source, alias, tables = self._source()
         edits = [*self._stars(), *self._aliases([c for group in calls.values() for c in group])]
+        if not calls:
+            with_pattern = next(name for name in named if name not in plain)
+            message = f"nothing is called over the window `{with_pattern}`, which has PATTERN"
+            help_ = f"call a measure or an aggregate: `COUNT(*) OVER {with_pattern}`"
+            self._refuse(message, named[with_pattern] - 2, help_)
         edits += self._windows_left(named, listed, keep=others)
         number = 0
         for bracket, group in calls.items():
@@ -226,10 +235,16 @@ class _Query:
         if place is None:
             return found, None
         start = place
-        while tokens[place + 2].upper == "AS" and tokens[place + 3].is_mark("("):
-            found[tokens[place + 1].value.lower()] = place + 3
+        last = len(tokens) - 1
+        while (
+            place + 3 < last and tokens[place + 2].upper == "AS" and tokens[place + 3].is_mark("(")
+        ):
+            name = tokens[place + 1].value.lower()
+            if name in found:
+                self._refuse(f"two windows are called `{name}`", place + 1, "rename one of them")
+            found[name] = place + 3
             place = self._closing(place + 3)
-            if not tokens[place + 1].is_mark(","):
+            if place == last or not tokens[place + 1].is_mark(","):
                 break
             place += 1
         return found, self._span(start, place)
@@ -301,7 +316,9 @@ class _Query:
         for place in range(self._select, self._end):
             if tokens[place].upper != "OVER":
                 continue
+            # A column may be called `over`; what follows it is no name.
             named = tokens[place + 1].kind in _NAMES
+            named &= tokens[place + 1].upper not in _ENDS | {"AS", "FROM"}
             if not (named or tokens[place + 1].is_mark("(")):
                 continue
             if _select_of(tokens, self._opening, place) != self._select:
@@ -309,6 +326,15 @@ class _Query:
             last = place + 1 if named else self._closing(place + 1)
             call = _Call(self._call_start(place - 1), place, last)
             yield call, tokens[place + 1].value.lower() if named else None
+
+    def _check_place(self, call: _Call) -> None:
+        """Refuse calls in WHERE, which decides what rows there are before they have matches."""
+        own = [place for place in self._own if place < call.first]
+        clauses = [place for place in own if self._tokens[place].upper in (*_ENDS, "FROM")]
+        if clauses and self._tokens[clauses[-1]].upper in ("FROM", "WHERE"):
+            message = "a call over a window stands in the list of SELECT or in ORDER BY"
+            help_ = "name it there, and put the query into another: `SELECT * FROM (...) WHERE ...`"
+            self._refuse(message, call.over, help_)
 
     def _call_start(self, last: int) -> int:
         """Find where an expression before OVER begins: `name`, or `f(...)` with what follows it."""
