@@ -82,6 +82,8 @@ VALID_QUERIES = [
 ]
 
 SITUATION_QUERIES = [
+    "DEFINE A AS x > 1 BETWEEN 3 EVENTS AND 9 s AT MOST 4 EVENTS, B AS y AT LEAST 1 EVENT "
+    "PATTERN A during B",
     """FROM CarSensors PARTITION BY car_id
     DEFINE A AS accel > 8 AT LEAST 5s, B AS speed > 70 BETWEEN 4s AND 30s,
         C AS accel < -9 AT LEAST 3s

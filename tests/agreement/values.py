@@ -412,7 +412,9 @@ def situation_trials(draw: st.DrawFn) -> Trial:
 def listings() -> st.SearchStrategy[str]:
     """Draw queries that list situations (§9.9)."""
     partition = st.sampled_from(["", "PARTITION BY k"])
-    bound = st.sampled_from(["", "AT LEAST 2 s", "AT MOST 3 s", "BETWEEN 1 s AND 2 s"])
+    lengths = ["", "AT LEAST 2 s", "AT MOST 3 s", "BETWEEN 1 s AND 2 s"]
+    lengths += ["AT LEAST 2 EVENTS", "AT MOST 3 EVENTS AT LEAST 1 s"]
+    bound = st.sampled_from(lengths)
     returns = st.sampled_from(["", "RETURN COUNT(A), LAST(A.x), AVG(B.x), MAX(A.ts)"])
     return st.builds(
         lambda p, b, r: f"FROM s {p} DEFINE A AS a OR x > 1 {b}, B AS b SITUATIONS A, B {r}",

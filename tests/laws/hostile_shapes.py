@@ -233,6 +233,8 @@ def situations(rng: Rng) -> str:
         " AT LEAST 1 us",
         " AT MOST 4611686018427387903 us",
         " BETWEEN 0 s AND 36500 days",
+        " AT LEAST 2 EVENTS",
+        " BETWEEN 1 EVENTS AND 9223372036854775807 EVENTS",
     )
     bounds = rng.choice([bounds, bounds, tuple(f" AT LEAST {one}" for one in LENGTHS[:9])])
     defined = [f"{n} AS {condition(rng, 'x', CONDITIONS)}{rng.choice(bounds)}" for n in names[:6]]

@@ -93,7 +93,17 @@ ODD = [
     *("WITHIN 3 EVENTS SLIDE 2 EVENTS", "SLIDE 1 us", "LIMIT 0", f"LIMIT {10**20}", "LIMIT 3"),
     *("MIN LENGTH 0", "MIN LENGTH 5", "SEMANTICS next", "SEMANTICS contiguous", "TIES arrival"),
     *("NUMBERS exact", "EMIT EARLY", "EMIT ON EXPIRY", "GROUP-BY x", "HAVING COUNT(*) > 0"),
-    *("IN (1, 2)", "IS NULL", "AT LEAST 1 us", "1 / 0", "% 0", "1 us", "AS v", "ORDER BY x"),
+    *(
+        "IN (1, 2)",
+        "IS NULL",
+        "AT LEAST 1 us",
+        "AT LEAST 2 EVENTS",
+        "1 / 0",
+        "% 0",
+        "1 us",
+        "AS v",
+        "ORDER BY x",
+    ),
 ]
 
 

@@ -67,7 +67,10 @@ def queries(draw: st.DrawFn, *, relative: bool = False) -> str:
         condition = name.lower()
         if relative and draw(choice([False, True, True])):
             condition = draw(choice(RELATIVE)).format(name=name, own=name.lower())
-        definitions.append(f"{name} AS {condition}{bound.format(low)}")
+        counted = draw(choice(["", "", "", " AT LEAST {0} EVENTS", " AT MOST {0} EVENTS", "both"]))
+        if counted == "both":
+            counted = f" BETWEEN {{0}} EVENTS AND {low + draw(st.integers(0, 2))} EVENTS"
+        definitions.append(f"{name} AS {condition}{bound.format(low)}{counted.format(low)}")
     pairs = [(a, b) for a in names for b in names if a != b]
     wanted = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=count))
     constraints = [f"{a} {draw(relations())} {b}" for a, b in wanted]

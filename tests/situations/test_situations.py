@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -88,8 +89,11 @@ def test_all_small_streams(relation: str, window: str) -> None:
     check(text, small_streams(3), sizes=(1 << 20,))
 
 
-@pytest.mark.parametrize("bound", ["AT LEAST 1 s", "AT LEAST 2 s", "AT MOST 1 s"])
-def test_all_small_streams_with_bounded_durations(bound: str) -> None:
+BOUNDS = ("AT LEAST 1 s", "AT LEAST 2 s", "AT MOST 1 s", "AT LEAST 2 EVENTS", "AT MOST 1 EVENT")
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_all_small_streams_with_bounded_lengths(bound: str) -> None:
     for relation in ("overlaps", "starts;equals;started by", "overlaps;contains;finished by"):
         text = f"PARTITION BY k DEFINE A AS a {bound}, B AS b PATTERN A {relation} B"
         check(text, small_streams(3), sizes=(1 << 20,))
@@ -110,3 +114,18 @@ def test_finishes_is_that_of_allen_and_not_of_the_thesis() -> None:
     thesis, ours = (cepheid.query(text.format(word)) for word in ("finishes", "finished by"))
     assert [w.code for w in thesis.warnings] == ["W305"]
     assert (len(thesis.run(events)), len(ours.run(events)), len(ours.warnings)) == (0, 1, 0)
+
+
+def test_the_number_of_events_in_a_store(tmp_path: Path) -> None:
+    held = [3 <= n < 9 or 12 <= n < 15 for n in range(20)]
+    rides = pa.table({"ts": [10**6 * n for n in range(20)], "a": held})
+    query = cepheid.query(
+        "DEFINE A AS a AT MOST 5 EVENTS, B AS a AT LEAST 4 EVENTS SITUATIONS A, B"
+    )
+    store = cepheid.EventStore(tmp_path)
+    for begin in range(0, 20, 7):
+        store.append(rides.slice(begin, 7))
+    found = query.run(store).to_pylist()
+    assert found == query.run(rides).to_pylist()
+    ends = [(row["situation"], row["ts"] // 10**6, row["te"] // 10**6) for row in found]
+    assert ends == [("B", 3, 9), ("A", 12, 15)]

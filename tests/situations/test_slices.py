@@ -26,6 +26,9 @@ TEXTS = (
     "DETECTED WITHIN 9 s RETURN SUM(A.n) AS n, FIRST(A.n) AS first, MAX(B.n) AS top",
     "DEFINE A AS a BETWEEN 2 s AND 5 s, B AS b PATTERN A overlaps;starts;before B WITHIN 9 s",
     "DEFINE A AS a AT LEAST 2 s, B AS b SITUATIONS A, B RETURN SUM(A.x) AS x, LAST(B.n) AS n",
+    "DEFINE A AS a AT LEAST 4 EVENTS, B AS b AT LEAST 2 EVENTS "
+    "PATTERN A overlaps;contains;finished by B DETECTED WITHIN 9 s RETURN SUM(A.n) AS n",
+    "DEFINE A AS a AT MOST 5 EVENTS, B AS b AT LEAST 4 EVENTS AT LEAST 2 s SITUATIONS A, B",
 )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 TEXT = """
-    FROM cars {partition} DEFINE A AS accel > 1, B AS speed > 60 AT LEAST 2 s
+    FROM cars {partition} DEFINE A AS accel > 1 AT LEAST 3 EVENTS, B AS speed > 60 AT LEAST 2 s
     PATTERN A overlaps;during;starts;before B {window}
     RETURN FIRST(B.name) AS first, AVG(B.speed) AS speed, COUNT(A) AS n, MAX(A.accel) AS top
 """

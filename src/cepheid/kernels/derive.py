@@ -46,7 +46,8 @@ def count_runs(mask, order, starts, open_row):
 
 
 @kernel()
-def derive_runs(mask, order, starts, ts, open_row, open_ts, open_known, least, most):
+def derive_runs(mask, order, starts, ts, open_row, open_ts, open_known, events, open_events,
+                bounds):  # fmt: skip
     """Derive the runs of all partitions in order, without those that are too short or too long.
 
     Parameters
@@ -56,8 +57,10 @@ def derive_runs(mask, order, starts, ts, open_row, open_ts, open_known, least, m
     open_row, open_ts, open_known
         For each partition the run that continues from before, -1 for none; for each such run its
         start, and the time at which it was known to last long enough.
-    least, most
-        Bounds of the duration; ``most`` is -1 for none.
+    events, open_events
+        How many events each stretch has, and each run from before; empty if no bound asks.
+    bounds
+        Minimum and maximum of the duration, then of the number of events; -1 for no maximum.
 
     Returns
     -------
@@ -65,6 +68,9 @@ def derive_runs(mask, order, starts, ts, open_row, open_ts, open_known, least, m
         Partition, start, end (FOREVER if it is open), time at which the duration is known to fit,
         the places of the first event and after the last one, and the run from before or -1.
     """
+    least, most, fewest, largest = bounds[0], bounds[1], bounds[2], bounds[3]
+    counts = events.shape[0] > 0
+    grows = most < 0 and largest < 0
     count = count_runs(mask, order, starts, open_row)
     run = np.empty((7, count), np.int64)
     n = 0
@@ -73,22 +79,27 @@ def derive_runs(mask, order, starts, ts, open_row, open_ts, open_known, least, m
         inside = old >= 0
         start = open_ts[old] if inside else np.int64(0)
         known = open_known[old] if inside else FOREVER
+        number = open_events[old] if inside and counts else np.int64(0)
         first = starts[k]
         for p in range(starts[k], starts[k + 1]):
             now = ts[p]
             true = mask[order[p]]
-            if inside:
-                if known == FOREVER and most < 0 and now - start >= least:
-                    known = now
-                if not true:
-                    length = now - start
-                    if length > 0 and length >= least and (most < 0 or length <= most):
-                        _put(run, n, k, start, now, now if most >= 0 else known, first, p, old)
-                        n += 1
-                    inside = False
-            elif true:
+            if true and not inside:
                 inside, old, start, first = True, np.int64(-1), now, p
-                known = now if least == 0 and most < 0 else FOREVER
+                known, number = FOREVER, np.int64(0)
+            if not inside:
+                continue
+            if true and counts:
+                number += events[order[p]]
+            length = now - start
+            if known == FOREVER and grows and length >= least and number >= fewest:
+                known = now
+            if not true:
+                fits = length > 0 and length >= least and (most < 0 or length <= most)
+                if fits and number >= fewest and (largest < 0 or number <= largest):
+                    _put(run, n, k, start, now, known if grows else now, first, p, old)
+                    n += 1
+                inside = False
         if inside:
             _put(run, n, k, start, FOREVER, known, first, starts[k + 1], old)
             n += 1

@@ -8,8 +8,8 @@ arrival:
     stretches    |-----|-----|---|---|-
 
 If matches are reported while situations are open, the aggregates of a situation may be needed at a
-*point*: at the time when a condition changes, or when a situation has lasted long enough. Then the
-events of this time are a stretch of their own.
+*point*: at the time when a condition changes, or when a situation has lasted long enough, or has
+events enough. Then the events of this time are a stretch of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEVER = np.int64(-(2**63))
 """The time of a stretch that takes in events of every time."""
 
 NONE, LASTS, LASTS_FROM_BEFORE, HAS_LASTED = 0, 1, 2, 3
-"""A run with a minimum duration: none, began with a seen event, perhaps earlier, or long enough."""
+"""A run with a minimum length: none, began with a seen event, perhaps earlier, or long enough."""
 
 CURRENT, BITS, POINT = 0, 1, 2
 """Columns of the state of a partition: its stretch, the conditions, the time if it is a point."""
@@ -44,10 +44,10 @@ def cut_stretches(key, ts, bits, base, split, needed, lasting, least, state, run
     needed
         The conditions whose aggregates are needed.
     lasting, least
-        The conditions with a minimum duration, and these durations.
+        The conditions with a minimum length; for each its duration, and its number of events.
     state, runs
         For each partition its stretch; for each partition and lasting condition the state of its
-        run, and its start. Both are updated.
+        run, its start, and its events. Both are updated.
     first, kinds, count
         The first events of stretches, their conditions, and the number of stretches.
     stretch_of
@@ -96,8 +96,10 @@ def _is_lasting(runs, here, now, lasting, least, new):
             # The first event of a partition may continue an earlier run.
             runs[j, 0] = LASTS_FROM_BEFORE if new else LASTS
             runs[j, 1] = now
+            runs[j, 2] = 1
         elif runs[j, 0] != HAS_LASTED:
-            long = now - runs[j, 1] >= least[j]
+            runs[j, 2] += 1
+            long = now - runs[j, 1] >= least[j, 0] and runs[j, 2] >= least[j, 1]
             point = point or long or runs[j, 0] == LASTS_FROM_BEFORE
             if long:
                 runs[j, 0] = HAS_LASTED

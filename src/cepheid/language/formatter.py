@@ -225,14 +225,19 @@ def format_definition(definition: tree.Definition) -> str:
         # Without parentheses, BETWEEN with lengths of time would bound the situation.
         text = format_expression(condition)
         conditions.append(f"({text})" if between else text)
-    least, most = (
-        format_duration(bound.microseconds) if bound else None
-        for bound in (definition.at_least, definition.at_most)
-    )
-    length = f" BETWEEN {least} AND {most}"
-    if least is None or most is None:
-        length = f" AT LEAST {least}" if least else f" AT MOST {most}" if most else ""
-    return f"{format_name(definition.name.text)} AS {' UNTIL '.join(conditions)}{length}"
+    lengths = _format_bounds(definition.at_least, definition.at_most)
+    lengths += _format_bounds(definition.least_events, definition.most_events)
+    return f"{format_name(definition.name.text)} AS {' UNTIL '.join(conditions)}{lengths}"
+
+
+def _format_bounds(
+    least: tree.Duration | tree.EventCount | None, most: tree.Duration | tree.EventCount | None
+) -> str:
+    if least is not None and most is not None:
+        return f" BETWEEN {_format_extent(least)} AND {_format_extent(most)}"
+    if least is not None:
+        return f" AT LEAST {_format_extent(least)}"
+    return f" AT MOST {_format_extent(most)}" if most is not None else ""
 
 
 def format_constraint(constraint: tree.TemporalConstraint) -> str:

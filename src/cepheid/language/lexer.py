@@ -251,9 +251,10 @@ def first_mistake(text: str) -> Diagnostic | None:
 
 
 def _is_length(text: str, offset: int) -> bool:
-    """Check whether a length of time comes next."""
+    """Check whether a length comes next, in time or in events."""
     found = _LENGTH.match(text, offset)
-    return found is not None and found.group(1).lower() in UNIT_MICROSECONDS
+    unit = found.group(1).lower() if found is not None else ""
+    return unit in UNIT_MICROSECONDS or unit in ("event", "events")
 
 
 def _classify(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:

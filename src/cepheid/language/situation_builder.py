@@ -74,13 +74,13 @@ class SituationBuilder:
         return tree.Definition(span=span_of(c), name=name, condition=c[2], until=c[4])
 
     def definition_at_least(self, c: Children[Child]) -> tree.Definition:
-        return _lasting(c, at_least=c[2])
+        return _bounded(c, least=c[2])
 
     def definition_at_most(self, c: Children[Child]) -> tree.Definition:
-        return _lasting(c, at_most=c[2])
+        return _bounded(c, most=c[2])
 
     def definition_between(self, c: Children[Child]) -> tree.Definition:
-        return _lasting(c, at_least=c[2], at_most=c[4])
+        return _bounded(c, least=c[2], most=c[4])
 
     def relating_clause(self, c: Children[Child]) -> Clause:
         return Clause("PATTERN", "constraints", span_of(c), nodes_of(c))
@@ -124,10 +124,24 @@ class SituationBuilder:
         return self.situation_query(c[:-1])
 
 
-def _lasting(c: Children[Child], **bounds: tree.Duration) -> tree.Definition:
-    """Return a definition with its bounds."""
-    meaning: tree.Definition = c[0]
-    return msgspec.structs.replace(meaning, span=span_of(c), **bounds)
+def _bounded(c: Children[Child], **bounds: tree.Duration | tree.EventCount) -> tree.Definition:
+    """Add bounds to a definition; reject one that it already has."""
+    definition: tree.Definition = c[0]
+    for which, length in bounds.items():
+        in_events = isinstance(length, tree.EventCount)
+        field = f"{which}_events" if in_events else f"at_{which}"
+        earlier = getattr(definition, field)
+        if earlier is not None:
+            unit = "events" if in_events else "time"
+            message = f"`AT {which.upper()}` is written twice, in {unit}"
+            note = Note("the first one is here", earlier.span)
+            helps = ("keep one of them",)
+            raise MistakeFoundError(
+                Diagnostic("E104", message, length.span, notes=(note,), helps=helps)
+            )
+        fields: dict[str, Any] = {field: length}
+        definition = msgspec.structs.replace(definition, span=span_of(c), **fields)
+    return definition
 
 
 def _relation_of(token: Token) -> tree.Relation:

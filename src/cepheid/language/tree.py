@@ -272,6 +272,8 @@ class Definition(Node, frozen=True, eq=False):
     until: Expression | None = None
     at_least: Duration | None = None
     at_most: Duration | None = None
+    least_events: EventCount | None = None
+    most_events: EventCount | None = None
 
 
 class TemporalConstraint(Node, frozen=True, eq=False):

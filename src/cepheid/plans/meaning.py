@@ -13,7 +13,14 @@ import msgspec
 from cepheid.plans.plan import Plan
 
 _OMITTED = frozenset({"span", "reason", "edition"})
-_LATER: dict[str, Any] = {"distinct": [], "second": 0, "further": [], "timed": False}
+_LATER: dict[str, Any] = {
+    "distinct": [],
+    "second": 0,
+    "further": [],
+    "timed": False,
+    "least_events": 0,
+    "most_events": None,
+}
 """Fields that older versions did not have: without a value, states of these still fit."""
 _OUTER = frozenset({"text", "warnings", "choice", "columns", "version", "functions"})
 

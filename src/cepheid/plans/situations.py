@@ -62,12 +62,27 @@ def inverse_of(mask: int) -> int:
 
 
 class SituationDefinition(msgspec.Struct, frozen=True):
-    """One kind of situation; the attributes of its condition have its name as variable."""
+    """One kind of situation; the attributes of its condition have its name as variable.
+
+    The duration is bounded in ticks, and the number of events.
+    """
 
     name: str
     condition: tree.Expression
     at_least: int = 0
     at_most: int | None = None
+    least_events: int = 0
+    most_events: int | None = None
+
+    @property
+    def has_least(self) -> bool:
+        """Check whether a situation is too short at first."""
+        return self.at_least > 0 or self.least_events > 1
+
+    @property
+    def has_most(self) -> bool:
+        """Check whether a situation may become too long."""
+        return self.at_most is not None or self.most_events is not None
 
 
 class Relative(msgspec.Struct, frozen=True):

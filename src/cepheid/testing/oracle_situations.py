@@ -167,6 +167,17 @@ class _Situations:
             most is None or length <= most.microseconds
         )
 
+    def counts(self, name: str, situation: Situation) -> bool:
+        """Tell whether the number of events fits, whatever events an open situation still gets."""
+        definition = self.definitions[name]
+        least, most = definition.least_events, definition.most_events
+        now = len(situation.events)
+        possible = [now] if situation.te is not None else [now, now + FAR]
+        return all(
+            (least is None or number >= least.count) and (most is None or number <= most.count)
+            for number in possible
+        )
+
     # Matches (§9.4 to §9.6) ------------------------------------------------------------------
 
     def futures(self, chosen: Sequence[Situation], now: int) -> Iterator[list[tuple[Time, Time]]]:
@@ -210,6 +221,8 @@ class _Situations:
             for chosen in product(*found):
                 identity = tuple(s.events[0] for s in chosen)
                 if identity in reported:
+                    continue
+                if not all(map(self.counts, self.definitions, chosen)):
                     continue
                 if all(self.is_match(future) for future in self.futures(chosen, now)):
                     reported.add(identity)
@@ -285,7 +298,9 @@ class _Situations:
             if name not in {listed.text for listed in self.query.listed}:
                 continue
             for s in self.derive(name, partition):
-                if s.te is not None and self.lasts(name, s.te - s.ts):
+                if s.te is None or not self.counts(name, s):
+                    continue
+                if self.lasts(name, s.te - s.ts):
                     row = head | {"situation": name, "ts": s.ts, "te": s.te} | self.items({name: s})
                     yield (s.te, number, place, s.ts), row
 

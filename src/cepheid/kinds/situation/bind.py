@@ -186,6 +186,19 @@ def _define(
             definition.at_most.span,
             "write the shorter length first: `BETWEEN 4 s AND 30 s`" if least else "leave it out",
         )
+    fewest = definition.least_events.count if definition.least_events else 0
+    largest = definition.most_events.count if definition.most_events else None
+    if largest is not None and largest < max(fewest, 1):
+        assert definition.most_events is not None, "there is a bound"
+        low = f"at least {fewest} and " if fewest else ""
+        scope.findings.add(
+            "E324",
+            f"no situation has {low}at most {largest} events",
+            definition.most_events.span,
+            "write the smaller number first: `BETWEEN 2 EVENTS AND 5 EVENTS`"
+            if fewest
+            else "leave it out",
+        )
     scope.uses = {}
     own = definition.name.text
     condition = _bind_condition(relative_to(definition.condition, own, scope), "DEFINE", scope)
@@ -195,7 +208,9 @@ def _define(
     uses, scope.uses = tuple(scope.uses.values()), {}
     shortest_ticks = _ticks(definition.at_least, scope) or 0
     longest_ticks = _ticks(definition.at_most, scope)
-    found = SituationDefinition(definition.name.text, condition, shortest_ticks, longest_ticks)
+    found = SituationDefinition(
+        own, condition, shortest_ticks, longest_ticks, least_events=fewest, most_events=largest
+    )
     return found, uses, until
 
 

@@ -41,13 +41,12 @@ def find_triggers(
     for number, definition in enumerate(definitions):
         masks = [c.mask for c in constraints if c.left == number]
         masks += [inverse_of(c.mask) for c in constraints if c.right == number]
-        bounded = definition.at_most is not None
-        if waits or bounded:
+        if waits or definition.has_most:
             found.append(Triggers(start=False, lasted=False, end=True))
             continue
         start = not masks or any(_certain_at_start(mask) for mask in masks)
         end = any(_certain_at_end(mask) for mask in masks)
-        lasted = definition.at_least > 0
+        lasted = definition.has_least
         found.append(Triggers(start=start and not lasted, lasted=lasted, end=end))
     return tuple(found)
 

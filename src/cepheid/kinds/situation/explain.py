@@ -68,16 +68,35 @@ def _in_microseconds(situations: Situations, tick_ns: int) -> Situations:
 def _definitions(situations: Situations) -> list[str]:
     lines = []
     for number, definition in enumerate(situations.definitions):
-        least, most = definition.at_least, definition.at_most
-        length = ""
-        if most is not None:
-            low = f"{format_duration(least)} to " if least else "at most "
-            length = f", {low}{format_duration(most)}: usable when it has ended"
-        elif least:
-            length = f", at least {format_duration(least)}: usable once it has lasted that long"
+        length = _length(definition)
         relative = next((r for r in situations.relative if r.number == number), None)
         lines.append(f"{definition.name}: {_whole(definition.condition, relative)}{length}")
     return lines
+
+
+def _length(definition: SituationDefinition) -> str:
+    """Describe the bounds of a situation, in time and in events, and when it fits them."""
+    least, most = definition.at_least, definition.at_most
+    fewest, largest = definition.least_events, definition.most_events
+    parts = []
+    if most is not None:
+        parts.append(
+            f"{f'{format_duration(least)} to' if least else 'at most'} {format_duration(most)}"
+        )
+    elif least:
+        parts.append(f"at least {format_duration(least)}")
+    if largest is not None:
+        parts.append(f"{f'{fewest} to' if fewest else 'at most'} {largest} events")
+    elif fewest > 1:
+        parts.append(f"at least {fewest} events")
+    if not parts:
+        return ""
+    usable = "once it has both" if len(parts) > 1 else "once it has lasted that long"
+    if definition.has_most:
+        usable = "when it has ended"
+    elif not least:
+        usable = "once it has as many"
+    return f", {' and '.join(parts)}: usable {usable}"
 
 
 def _whole(condition: tree.Expression, relative: RelativeDefinition | None) -> str:
@@ -119,13 +138,23 @@ def _detection(situations: Situations) -> list[str]:
     for definition, triggers in zip(situations.definitions, situations.triggers, strict=True):
         points += [f"{definition.name}.ts"] if triggers.start else []
         if triggers.lasted:
-            points.append(f"{definition.name}.ts + {format_duration(definition.at_least)}")
+            points.append(_enough(definition))
         points += [f"{definition.name}.te"] if triggers.end else []
     lines.append(f"a match is looked for at {', '.join(points)}")
     if situations.within is not None and not situations.early:
         lines.append("but not before every situation has ended: WITHIN reaches to the last end,")
         lines.append("  which is not known earlier; DETECTED WITHIN reaches to the detection")
     return lines
+
+
+def _enough(definition: SituationDefinition) -> str:
+    """Name the time at which a situation is long enough."""
+    parts = []
+    if definition.at_least:
+        parts.append(f"{definition.name}.ts + {format_duration(definition.at_least)}")
+    if definition.least_events > 1:
+        parts.append(f"event {definition.least_events} of {definition.name}")
+    return parts[0] if len(parts) == 1 else f"the later of {' and '.join(parts)}"
 
 
 def _window(situations: Situations) -> list[str]:

@@ -27,6 +27,9 @@ class Accumulator(NamedTuple):
     largest: bool = False
 
 
+EVENTS = Accumulator("events")
+
+
 class KeptValue(NamedTuple):
     """The value of an attribute at the first or at the last event of a situation."""
 
@@ -70,6 +73,9 @@ class SituationJob:
         self.values: list[list[KeptValue]] = [[] for _ in range(count)]
         for column in plan.situations.columns:
             self._keep(column.situation, column.function, column.attribute)
+        for number, definition in enumerate(self.definitions):
+            if definition.least_events > 1 or definition.most_events is not None:
+                self._keep(number, "COUNT", None)
         constraints = plan.situations.constraints
         self.constraints = np.array(
             [(c.left, c.right, c.mask) for c in constraints], np.int64
@@ -80,7 +86,7 @@ class SituationJob:
         related = {n for c in constraints for n in (c.left, c.right)}
         self.alone = np.array([n not in related for n in range(count)], np.bool_)
         self.known_counts = np.array(
-            [d.at_least > 0 or d.at_most is not None for d in self.definitions], np.bool_
+            [d.has_least or d.has_most for d in self.definitions], np.bool_
         )
         self._plan_stretches()
 
@@ -93,9 +99,11 @@ class SituationJob:
         self.needed = _bits(number for number, is_wanted in enumerate(wanted) if is_wanted)
         # Running aggregates are needed only if matches are emitted before situations end.
         self.splits = early and (bool(self.measures) or any(end.last for end in self.ends))
-        lasting = [n for n, d in enumerate(self.definitions) if d.at_least and d.at_most is None]
+        lasting = [n for n, d in enumerate(self.definitions) if d.has_least and not d.has_most]
         self.lasting = np.array(lasting if early else [], np.int64)
-        self.least = np.array([self.definitions[n].at_least for n in self.lasting], np.int64)
+        shortest = [self.definitions[n] for n in self.lasting]
+        self.least = np.array([(d.at_least, d.least_events) for d in shortest], np.int64)
+        self.least = self.least.reshape(-1, 2)
 
     def _keep(self, situation: int, function: str, attribute: str | None) -> None:
         wanted: list[Accumulator] = []

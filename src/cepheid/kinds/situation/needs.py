@@ -62,7 +62,7 @@ def why_no_panes(plan: SituationPlan) -> str:
     if live_reach(plan) is not None:
         return ""
     if plan.situations.listed:
-        return "a situation without AT MOST may have begun at any time"
+        return "a situation without AT MOST in time may have begun at any time"
     return "without a window all situations are kept, in one place"
 
 

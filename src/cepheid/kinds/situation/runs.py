@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import NO_VALUE
 from cepheid.kernels.derive import FOREVER, add_up, derive_runs, least_of, sort_by_key
-from cepheid.kinds.situation.job import Accumulator, SituationJob
+from cepheid.kinds.situation.job import EVENTS, Accumulator, SituationJob
 from cepheid.kinds.situation.stretches import Stretches, dtype_of
 
 Numbers = NDArray[Any]
@@ -97,7 +97,6 @@ class Derived(NamedTuple):
 
 def derive(job: SituationJob, number: int, kept: Kept, step: Step) -> Derived:
     """Compute the situations of a definition after a step."""
-    definition = job.definitions[number]
     mask = step.stretches.bits >> number & 1 == 1
     count = len(step.present)
     place = step.place[kept.key]
@@ -105,10 +104,9 @@ def derive(job: SituationJob, number: int, kept: Kept, step: Step) -> Derived:
     open_row = np.full(count, -1, np.int64)
     taken = np.flatnonzero(goes_on & (place >= 0))
     open_row[place[taken]] = taken
-    most = -1 if definition.at_most is None else definition.at_most
     runs = derive_runs(
         mask, step.order, step.starts, step.ts, open_row, kept.ts, kept.known,
-        definition.at_least, most,
+        *_bounds(job, number, kept, step),
     )  # fmt: skip
     key, ts, te, known, first, last, old = runs
     ended = np.flatnonzero(~goes_on & (place >= 0))
@@ -144,6 +142,20 @@ def derive(job: SituationJob, number: int, kept: Kept, step: Step) -> Derived:
     totals = [total[order] for total in totals]
     arrays += [starts, tuple(totals), tuple(running), values, resting]
     return Derived._make(arrays)
+
+
+def _bounds(
+    job: SituationJob, number: int, kept: Kept, step: Step
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Look up the events of stretches and of kept runs, if bounds count them, and the bounds."""
+    definition = job.definitions[number]
+    most, largest = (-1 if n is None else n for n in (definition.at_most, definition.most_events))
+    bounds = np.array([definition.at_least, most, definition.least_events, largest], np.int64)
+    if definition.least_events <= 1 and largest < 0:
+        bounds[2] = 0
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), bounds
+    events = step.stretches.totals[job.measures.index(EVENTS)]
+    return events, kept.totals[job.accumulators[number].index(EVENTS)], bounds
 
 
 def _first_values(

@@ -79,7 +79,7 @@ def cut_by(
     """Cut a batch whose events have numbers below a count into stretches of equal numbers."""
     length = len(key)
     state = np.full((max(count, 1), 3), -1, np.int64)
-    runs = np.zeros((len(state), len(job.lasting), 2), np.int64)
+    runs = np.zeros((len(state), len(job.lasting), 3), np.int64)
     first, kinds = np.empty(length, np.int64), np.empty(length, np.int64)
     last = np.empty(length if any(end.last for end in job.ends) else 0, np.int64)
     stretch_of = np.empty(BLOCK_ROWS if job.needed else 0, np.int64)

@@ -85,7 +85,7 @@ class SituationWhy:
                 rest = query.constraints[:n] + query.constraints[n + 1 :]
                 asked[f"without {format_constraint(constraint)}"] = self._related(rest)
         for n, definition in enumerate(query.definitions):
-            if definition.at_least or definition.at_most:
+            if _is_bounded(definition):
                 free = (
                     *query.definitions[:n],
                     _unbounded(definition),
@@ -104,7 +104,7 @@ class SituationWhy:
         for definition in self.query.definitions:
             name = definition.name.text
             asked[f"all {name}"] = self._listing(_unbounded(definition))
-            if definition.at_least or definition.at_most:
+            if _is_bounded(definition):
                 asked[f"fit {name}"] = self._listing(definition)
         return asked
 
@@ -251,7 +251,14 @@ def event_filters(question: Question) -> dict[str, list[tree.Expression]]:
 
 
 def _unbounded(definition: tree.Definition) -> tree.Definition:
-    return msgspec.structs.replace(definition, at_least=None, at_most=None)
+    return msgspec.structs.replace(
+        definition, at_least=None, at_most=None, least_events=None, most_events=None
+    )
+
+
+def _is_bounded(definition: tree.Definition) -> bool:
+    lengths = (definition.at_least, definition.at_most)
+    return any((*lengths, definition.least_events, definition.most_events))
 
 
 def _bounds(definition: tree.Definition) -> str:
@@ -260,4 +267,8 @@ def _bounds(definition: tree.Definition) -> str:
         parts.append(f"of at least {format_duration(definition.at_least.microseconds)}")
     if definition.at_most is not None:
         parts.append(f"of at most {format_duration(definition.at_most.microseconds)}")
+    if definition.least_events is not None:
+        parts.append(f"of at least {amount(definition.least_events.count, 'event')}")
+    if definition.most_events is not None:
+        parts.append(f"of at most {amount(definition.most_events.count, 'event')}")
     return " and ".join(parts)
