@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.comparison import same_rows
 from tests.engine.test_linear import SCHEMA, runnable
-from tests.engine.test_workload import WINDOWS, check, rows_of
+from tests.engine.test_workload import TRAILING, WINDOWS, check, rows_of
 
 from cepheid.api import query
 from cepheid.kernels.tiers import Tier, forced
@@ -46,22 +46,26 @@ def planned(texts: list[str]) -> SharedPlan:
 
 
 @st.composite
-def queries_with_a_common_predicate(draw: st.DrawFn) -> list[str]:
+def queries_with_a_common_predicate(
+    draw: st.DrawFn, windows: Sequence[str] = WINDOWS, groups: Sequence[tuple[str, str]] = GROUPS
+) -> list[str]:
     """Draw queries that have A → A with one edge predicate in common."""
     operator = draw(choice([">", "<", ">=", "<=", "=", "<>"]))
     attribute = draw(choice(["price", "volume"]))
-    where, group = draw(choice(GROUPS))
+    where, group = draw(choice(groups))
     aggregates = draw(choice(AGGREGATES))
-    window = draw(choice(WINDOWS))
+    window = draw(choice(windows))
     ties = draw(choice(["", "", "TIES arrival"]))
     found = []
     for pattern in draw(st.lists(st.sampled_from(PATTERNS), min_size=2, max_size=4)):
         local = draw(choice(["", "", " AND A.volume <> 2", " AND B.price > 1"]))
+        trailing = window and "SLIDE" not in window
+        emit = draw(choice(["", "EMIT ON EXPIRY"])) if trailing else ""
         local = local if local != " AND B.price > 1" or "B" in pattern else ""
         clauses = [
             f"RETURN COUNT(*){aggregates} PATTERN {pattern}",
             f"WHERE {where}A.{attribute} {operator} NEXT(A).{attribute}{local}",
-            *(group, window, ties),
+            *(group, f"{window} {emit}".strip(), ties),
         ]
         found.append(runnable(clauses))
     return found
@@ -72,6 +76,21 @@ def test_queries_with_a_common_edge_predicate_equal_the_oracle(
     texts: list[str], events: list[Mapping[str, object]], batch_rows: int
 ) -> None:
     check(texts, events, batch_rows)
+
+
+SEVERAL = [*GROUPS, ("[key] AND ", ""), ("[zone, key] AND ", "GROUP-BY key")]
+
+
+@given(
+    queries_with_a_common_predicate(TRAILING, SEVERAL),
+    streams(SCHEMA, events_max=9),
+    st.integers(1, 10),
+    st.integers(0, 2),
+)
+def test_rows_at_times_at_which_events_leave_equal_the_oracle(
+    texts: list[str], events: list[Mapping[str, object]], batch_rows: int, restarts: int
+) -> None:
+    check(texts, events, batch_rows, restarts)
 
 
 def prices(count: int) -> pa.Table:
@@ -88,9 +107,11 @@ def prices(count: int) -> pa.Table:
     )
 
 
-def falling(pattern: str, window: str, aggregates: str = "COUNT(*)") -> str:
+def falling(
+    pattern: str, window: str, aggregates: str = "COUNT(*)", group: str = "GROUP-BY key"
+) -> str:
     """Write a query for falling prices."""
-    where = "WHERE [key] AND A.price > NEXT(A).price GROUP-BY key"
+    where = f"WHERE [key] AND A.price > NEXT(A).price {group}"
     return f"RETURN {aggregates} PATTERN {pattern} {where} {window}"
 
 
@@ -98,20 +119,30 @@ ENTRIES = ["A+", "SEQ(B, A+)", "SEQ(C, A+)", "SEQ(D, A+)", "SEQ(B, C, A+)"]
 EXITS = ["A+", "SEQ(A+, B)", "SEQ(A+, C)", "SEQ(A+, D)", "SEQ(A+, B, C)"]
 BOTH = ["SEQ(B, A+, B)", "SEQ(C, A+, C)", "SEQ(D, A+, D)", "SEQ(B, D, A+, B, C)"]
 LONG = ["", "WITHIN 40 s SLIDE 40 s", "WITHIN 40 s SLIDE 3 s", "WITHIN 20 s"]
+EXPIRING = ["WITHIN 20 s EMIT ON EXPIRY"]
+PLACES = [
+    *((window, "GROUP-BY key") for window in LONG + EXPIRING),
+    # Both partitions are one group.
+    *((window, "") for window in LONG[3:] + EXPIRING),
+]
 
 
-@pytest.mark.parametrize("window", LONG)
+@pytest.mark.parametrize(("window", "group"), PLACES)
 @pytest.mark.parametrize("aggregates", ["COUNT(*)", "SUM(A.price), COUNT(A)", "MAX(A.price)"])
 @pytest.mark.parametrize("patterns", [ENTRIES, EXITS, BOTH, [*ENTRIES, *EXITS]])
 def test_together_gives_the_same_bits_as_alone(
-    window: str, aggregates: str, patterns: list[str], monkeypatch: pytest.MonkeyPatch
+    window: str,
+    group: str,
+    aggregates: str,
+    patterns: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(look_back_run, "_one_by_one", None)  # Nothing may need it.
-    texts = [falling(pattern, window, aggregates) for pattern in patterns]
+    texts = [falling(pattern, window, aggregates, group) for pattern in patterns]
     events = prices(60 if not window else 150)
     together = workload(texts)
-    (group,) = together.shared(events.schema).looking
-    assert len(group.members) == len(texts)
+    (found_together,) = together.shared(events.schema).looking
+    assert len(found_together.members) == len(texts)
     found = together.run(events, separate=True)
     for name, alone in zip(together.names, together.queries, strict=True):
         assert found[name].equals(alone.run(events)), alone.text
@@ -172,20 +203,26 @@ def test_numbers_beyond_doubles_run_alone() -> None:
     assert [row["n"] for row in found] == [pytest.approx(count - 1)] * 2
 
 
-def test_a_state_of_rules_that_ran_alone_goes_on() -> None:
-    # Earlier versions did not share edge predicates.
+@pytest.mark.parametrize(
+    ("flag", "window"),
+    [("look_back", "WITHIN 20 s SLIDE 5 s"), ("expiries", "WITHIN 20 s EMIT ON EXPIRY")],
+)
+def test_a_state_of_rules_that_ran_alone_goes_on(flag: str, window: str) -> None:
+    # Earlier versions did not share edge predicates, or not at times at which events leave.
     events = prices(80)
-    texts = [falling(pattern, "WITHIN 20 s SLIDE 5 s") for pattern in ENTRIES]
+    texts = [falling(pattern, window) for pattern in ENTRIES]
+    # Twins have one state.
+    texts.append(texts[0].replace("COUNT(*)", "COUNT(*) AS n"))
     plans = [TrendPlan.of(query(text).with_schema(events.schema).plan) for text in texts]
     found: list[Any] = []
-    for look_back in (False, True):
-        shared = share([f"q{n}" for n in range(len(texts))], plans, look_back=look_back)
-        assert len(shared.looking) == int(look_back)
+    for together in (False, True):
+        shared = share([f"q{n}" for n in range(len(texts))], plans, **{flag: together})
+        assert len(shared.looking) == int(together)
         rules = RunningRules(events.schema)
         rules.add(shared)
         rows = [rules.feed(events.slice(0, 40))]
         other = rules_from_bytes(rules_to_bytes(rules), events.schema)
-        assert len(other.generations[0].job.shared.looking) == int(look_back)
+        assert len(other.generations[0].job.shared.looking) == int(together)
         rows += [other.feed(events.slice(40)), other.finish()]
         found.append([{name: t.to_pylist() for name, t in part.items()} for part in rows])
     assert found[0] == found[1]
@@ -218,7 +255,7 @@ def test_the_first_rule_may_go() -> None:
         assert same_rows(actual, expected), name
 
 
-@pytest.mark.parametrize("window", LONG[1:])
+@pytest.mark.parametrize("window", LONG[1:] + EXPIRING)
 def test_both_tiers_give_the_same_bits(window: str) -> None:
     aggregates = "SUM(A.price) AS s, MIN(A.price) AS least, MAX(A.price) AS most"
     texts = [falling(pattern, window, aggregates) for pattern in (*ENTRIES, *EXITS, *BOTH)]

@@ -31,10 +31,12 @@ FORMAT = Format("rules", 2, "rules")
 
 _FORMER: tuple[dict[str, bool], ...] = (
     {},
-    {"sequences": False},
-    {"sequences": False, "negated": False, "exact": False},
-    {"sequences": False, "negated": False, "exact": False, "look_back": False},
+    {"expiries": False},
+    {"expiries": False, "sequences": False},
+    {"expiries": False, "sequences": False, "negated": False, "exact": False},
+    {"expiries": False, "sequences": False, "negated": False, "exact": False, "look_back": False},
     {
+        "expiries": False,
         "sequences": False,
         "negated": False,
         "exact": False,
@@ -135,10 +137,11 @@ def plan_of(
     negated: bool = True,
     exact: bool = True,
     sequences: bool = True,
+    expiries: bool = True,
 ) -> SharedPlan:
     """Build the plan of rules that were added together, without the removed ones.
 
-    ``trailing``, ``look_back``, ``negated``, ``exact`` and ``sequences`` are those of ``share``.
+    ``trailing`` and what follows are those of ``share``.
     """
     plans = [TrendPlan.from_json(plan) for _, plan in came]
     names = [name for name, _ in came]
@@ -151,5 +154,6 @@ def plan_of(
         negated=negated,
         exact=exact,
         sequences=sequences,
+        expiries=expiries,
     )
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

@@ -104,11 +104,17 @@ def why_apart(plan: TrendPlan) -> str:
         "windows counted in events": window.kind is WindowKind.COUNT,
         "events of any type": plan.type is not None and tree.ANY_TYPE in types,
     }
-    if window.kind is WindowKind.TRAILING:
-        several = set(plan.partition.group_by) != set(plan.partition.attributes)
-        reasons["rows when matches leave the window"] = window.emit_on_expiry
-        reasons["groups of several partitions, in windows without SLIDE"] = several
     return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def needs_expiries(plan: TrendPlan) -> bool:
+    """Check whether rows depend on the times at which events leave a trailing window.
+
+    They do if matches that leave are reported, or partitions are added up at times of each other.
+    """
+    partition = plan.partition
+    several = set(partition.group_by) != set(partition.attributes)
+    return plan.window.kind is WindowKind.TRAILING and (several or plan.window.emit_on_expiry)
 
 
 def twin_name(plan: TrendPlan) -> tuple[object, ...]:
@@ -185,6 +191,8 @@ class _Member:
         return (
             (plan.time, plan.type, plan.tiebreak, plan.ties),
             (window.kind, window.within, window.slide, window.pane),
+            # Others would evaluate windows that they do not report.
+            needs_expiries(plan),
             plan.partition.attributes,
             self.shapes.parts,
             self.shapes.extremes,

@@ -19,7 +19,12 @@ from cepheid.kinds.trend.program.configurations import (
     has_long_guards,
     why_not_configured,
 )
-from cepheid.kinds.workload.look_back_sharing import LookBackGroup, share_look_back, twin_name
+from cepheid.kinds.workload.look_back_sharing import (
+    LookBackGroup,
+    needs_expiries,
+    share_look_back,
+    twin_name,
+)
 from cepheid.kinds.workload.member_shapes import (
     Conditions,
     ExtremeShape,
@@ -55,6 +60,9 @@ class Method(StrEnum):
 
 ASKED = "asked for"
 """Why queries run alone that were not to be merged."""
+
+FORMERLY = "an earlier version ran it alone"
+"""Why queries run alone that go on with a state of theirs."""
 
 LOOKS_BACK = "events look at events before them"
 """Why queries are not merged by their counts; those with common edge predicates may be."""
@@ -144,25 +152,28 @@ def share(
     negated: bool = True,
     exact: bool = True,
     sequences: bool = True,
+    expiries: bool = True,
     beside: Mapping[str, PipelinePlan] | None = None,
 ) -> SharedPlan:
     """Group queries that can run together; without ``merge`` they share only the reading.
 
     Without ``trailing``, so do those over trailing windows, without ``look_back`` those with edge
     predicates, without ``negated`` contiguous ones with negation, without ``exact`` those with
-    exact numbers, and without ``sequences`` those with negated patterns of several events: earlier
-    versions did so. ``beside`` are queries of other kinds.
+    exact numbers, without ``sequences`` those with negated patterns of several events, and without
+    ``expiries`` those with rows at times at which events leave: earlier versions did so.
+    ``beside`` are queries of other kinds.
     """
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
     looking: list[tuple[int, TrendPlan]] = []
     candidates: dict[tuple[object, ...], list[_Draft]] = {}
     for number, plan in enumerate(plans):
-        merges = merge and (trailing or plan.window.kind is not WindowKind.TRAILING)
+        merges = trailing or plan.window.kind is not WindowKind.TRAILING
         merges = merges and (negated or not _is_negated(plan))
         merges = merges and (exact or plan.numbers is not tree.Numbers.EXACT)
         merges = merges and (sequences or not has_long_guards(plan))
-        why = why_alone(plan) if merges else ASKED
+        merges = merges and (expiries or not needs_expiries(plan))
+        why = (why_alone(plan) if merges else FORMERLY) if merge else ASKED
         if why == LOOKS_BACK and look_back:
             looking.append((number, plan))
             continue

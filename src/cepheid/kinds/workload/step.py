@@ -36,7 +36,8 @@ from cepheid.kinds.trend.windows.step import (
     step,
     waits,
 )
-from cepheid.kinds.workload.look_back_run import LookBackProgram, process_together
+from cepheid.kinds.workload.look_back_evaluate import LookBackProgram
+from cepheid.kinds.workload.look_back_run import process_together
 from cepheid.kinds.workload.shared_reading import SharedEvents, read_shared
 from cepheid.kinds.workload.shared_run import SharedRows, SharedRun, rows_by_member
 from cepheid.kinds.workload.shared_tables import SharedProgram

@@ -334,13 +334,13 @@ def _changes(
         times = np.concatenate([times, times + np.array([[0], [width]])], axis=1)
     times = np.unique(times, axis=1)
     key, time = times[:, (times[1] >= begin) & (times[1] <= end)]
-    changes = [_no_change(job, key, time, modulus) for modulus in (0, *job.moduli)]
+    changes = [no_change(job, key, time, modulus) for modulus in (0, *job.moduli)]
     now = (arrays.key, arrays.ts, arrays.bits, key)
     for mine, segments in trailing_segments(*now, time - width, time):
         answers = _answers(job, question, number, segments)
         ended = answers[0].ended.real > 0
         for change, answer in zip(changes, answers, strict=True):
-            _fill(change, mine, answer, ended)
+            fill_change(change, mine, answer, ended)
     return changes
 
 
@@ -369,7 +369,10 @@ def _fingerprints(
     return fingerprint_segments(question, template, segments, power=power)
 
 
-def _no_change(job: Job, key: NDArray[np.int64], time: NDArray[np.int64], modulus: int) -> Changes:
+def no_change(
+    job: Job, key: NDArray[np.int64], time: NDArray[np.int64], modulus: int = 0
+) -> Changes:
+    """Build the changes of windows without matches."""
     dtype = np.uint64 if modulus else np.complex128
     count = len(key)
     return Changes(
@@ -382,9 +385,10 @@ def _no_change(job: Job, key: NDArray[np.int64], time: NDArray[np.int64], modulu
     )
 
 
-def _fill(
+def fill_change(
     change: Changes, mine: NDArray[np.int64], answer: Answer, ended: NDArray[np.bool_]
 ) -> None:
+    """Enter the answer of some windows; ``ended`` tells where matches end with the last time."""
     change.kind[mine] |= np.where(ended, trailing.ENDED, 0).astype(np.int8)
     change.ended[mine] = np.where(ended, answer.ended, 0)
     change.numbers[mine] = answer.numbers
