@@ -187,6 +187,17 @@ def test_a_query_that_runs_alone_says_why(text: str) -> None:
     assert REASONS[text] in shared.alone[2]
 
 
+def test_the_plan_tells_of_windows_that_are_evaluated_when_events_leave() -> None:
+    for window, group, told in [
+        ("WITHIN 20 s", "GROUP-BY key", False),
+        ("WITHIN 20 s EMIT ON EXPIRY", "GROUP-BY key", True),
+        ("WITHIN 20 s", "", True),
+        ("WITHIN 20 s SLIDE 5 s", "", False),
+    ]:
+        texts = [falling(pattern, window, group=group) for pattern in ENTRIES]
+        assert ("when events leave" in workload(texts).explain()) == told
+
+
 def test_numbers_beyond_doubles_run_alone() -> None:
     # 2,000 events that may all follow each other have 2^2000 trends.
     count = 2_000
@@ -216,7 +227,12 @@ def test_a_state_of_rules_that_ran_alone_goes_on(flag: str, window: str) -> None
     plans = [TrendPlan.of(query(text).with_schema(events.schema).plan) for text in texts]
     found: list[Any] = []
     for together in (False, True):
-        shared = share([f"q{n}" for n in range(len(texts))], plans, **{flag: together})
+        shared = share(
+            [f"q{n}" for n in range(len(texts))],
+            plans,
+            look_back=together or flag != "look_back",
+            expiries=together or flag != "expiries",
+        )
         assert len(shared.looking) == int(together)
         rules = RunningRules(events.schema)
         rules.add(shared)

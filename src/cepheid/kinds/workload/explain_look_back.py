@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cepheid.expressions.format import format_expression
 from cepheid.kinds.workload.explain_words import list_names, name_symbol, where_and_what
-from cepheid.kinds.workload.look_back_sharing import LookBackGroup
+from cepheid.kinds.workload.look_back_sharing import LookBackGroup, needs_expiries
 from cepheid.kinds.workload.look_back_system import NO_RELATION, Pass, turned
 from cepheid.kinds.workload.sharing import SharedPlan
 
@@ -19,6 +19,8 @@ def describe_look_back(shared: SharedPlan, group: LookBackGroup) -> list[str]:
         where_and_what(group.plan, group.parts, group.extremes),
         "events are kept and ranked once for all",
     ]
+    if needs_expiries(group.plan):
+        lines.append("windows are evaluated when events come, and when events leave")
     used = [_uses(group, number) for number in range(len(group.relations))]
     order = sorted(range(len(used)), key=lambda n: -used[n])
     for number in order[:RELATIONS_MAX]:
