@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from tests.amount import share
 from tests.engine.comparison import same_rows
-from tests.engine.test_spread import PATTERNS, Event, table_of
+from tests.engine.survey_events import Event, random_events, table_of
+from tests.engine.test_spread import PATTERNS
 
 import cepheid
 from cepheid.errors import DataError
@@ -47,14 +48,7 @@ def random_case(seed: int) -> tuple[str, list[Event]]:
     lines += ["GROUP-BY g"] if chance.random() < 0.3 else []
     lines += [chance.choice(WINDOWS), chance.choice(("", "TIES arrival"))]
     lines += ["MIN LENGTH 2"] if chance.random() < 0.2 else []
-    events: list[Event] = []
-    second = 0
-    for _ in range(chance.randrange(10)):
-        second += chance.choice((0, 1, 1, 2))
-        event: Event = {"ts": second * 1_000_000, "type": chance.choice("AAABBC")}
-        event |= {"x": chance.choice((0, 1, 2, -1, None)), "y": chance.choice((0.5, 1.0, 2.25))}
-        events.append(event | {"k": chance.choice("pq"), "g": chance.choice((1, 2, None))})
-    return "\n".join(filter(None, lines)), events
+    return "\n".join(filter(None, lines)), random_events(chance)
 
 
 @share(10)

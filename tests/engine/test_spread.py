@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.amount import share
 from tests.engine.comparison import same_rows
+from tests.engine.survey_events import Event, random_events, table_of
 
 import cepheid
 from cepheid.kinds.trend.planning.granularity import force_evaluator, legal_evaluators
@@ -17,8 +18,6 @@ from cepheid.language.parser import parse
 from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.local import run_table
 from cepheid.testing.oracle import evaluate
-
-Event = dict[str, object]
 
 PATTERNS = {
     "A+": "A",
@@ -76,26 +75,7 @@ def random_case(seed: int) -> tuple[str, list[Event]]:
     lines += [window, chance.choice(("", "TIES arrival"))]
     lines += ["AFTER MATCH SKIP PAST LAST ROW"] if skip and "EMIT" not in window else []
     lines += [f"HAVING {items[0]} >= 0.5"] if chance.random() < 0.2 else []
-    events: list[Event] = []
-    second = 0
-    for _ in range(chance.randrange(10)):
-        second += chance.choice((0, 1, 1, 2))
-        event: Event = {"ts": second * 1_000_000, "type": chance.choice("AAABBC")}
-        event |= {"x": chance.choice((0, 1, 2, -1, None)), "y": chance.choice((0.5, 1.0, 2.25))}
-        events.append(event | {"k": chance.choice("pq"), "g": chance.choice((1, 2, None))})
-    return "\n".join(filter(None, lines)), events
-
-
-def table_of(events: list[Event]) -> pa.Table:
-    """Return events as a table whose columns do not depend on which values are drawn."""
-    names: dict[str, Any] = {
-        "ts": pa.int64(),
-        "type": pa.string(),
-        "x": pa.int64(),
-        "y": pa.float64(),
-    }
-    names |= {"k": pa.string(), "g": pa.int64()}
-    return pa.Table.from_pylist(events, pa.schema(names))
+    return "\n".join(filter(None, lines)), random_events(chance)
 
 
 @share(10)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.amount import share
 from tests.engine.comparison import numbered, plain_rows, same_rows
+from tests.engine.survey_events import Event, numbered_table, random_events
 
 import cepheid
 from cepheid.api import CompiledQuery
@@ -23,8 +24,6 @@ from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.local import run_table
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import Oracle, evaluate
-
-Event = dict[str, object]
 
 PATTERNS = (
     "A+",
@@ -70,29 +69,7 @@ def random_case(seed: int) -> tuple[str, list[Event]]:
     lines += ["GROUP-BY g"] if chance.random() < 0.3 else []
     lines += [chance.choice(WINDOWS), chance.choice(("", "TIES arrival"))]
     lines += ["MIN LENGTH 2"] if chance.random() < 0.2 else []
-    events: list[Event] = []
-    second = 0
-    for _ in range(chance.randrange(10)):
-        second += chance.choice((0, 1, 1, 2))
-        event: Event = {"ts": second * 1_000_000, "type": chance.choice("AAABBC")}
-        event |= {"x": chance.choice((0, 1, 2, -1, None)), "y": chance.choice((0.5, 1.0, 2.25))}
-        events.append(event | {"k": chance.choice("pq"), "g": chance.choice((1, 2, None))})
-    return "\n".join(filter(None, lines)), events
-
-
-def table_of(events: list[Event]) -> pa.Table:
-    """Return events as a table whose columns do not depend on which values are drawn."""
-    whole, text = pa.int64(), pa.string()
-    kinds: dict[str, pa.DataType] = {
-        "ts": whole,
-        "type": text,
-        "x": whole,
-        "y": pa.float64(),
-        "k": text,
-        "g": whole,
-    }
-    table = pa.Table.from_pylist(events, pa.schema(kinds))
-    return table.append_column("number", pa.array(range(len(events)), pa.int64()))
+    return "\n".join(filter(None, lines)), random_events(chance)
 
 
 def compiled(text: str, table: pa.Table) -> CompiledQuery:
@@ -104,7 +81,7 @@ def compiled(text: str, table: pa.Table) -> CompiledQuery:
 def test_random_surveys_equal_the_oracle(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         text, events = random_case(seed)
-        expected, table = evaluate(parse(text), events), table_of(events)
+        expected, table = evaluate(parse(text), events), numbered_table(events)
         size = 1 + seed % 4
         actual = run_table(compiled(text, table).plan, table, batch_rows=size).to_pylist()
         assert same_rows(plain_rows(actual), expected), (seed, text, events)
@@ -115,7 +92,7 @@ def test_random_surveys_equal_the_oracle(block: int) -> None:
 def test_steps_and_restarts_give_the_same_rows(seed: int) -> None:
     text, events = random_case(seed)
     text = text.replace("BLAME()", "SAMPLE(3, 7)")
-    table = table_of(events)
+    table = numbered_table(events)
     plan = TrendPlan.of(compiled(text, table).plan)
     steps = SurveySteps(lower(plan), table.schema)
     whole = run_table(plan, table).to_pylist()
@@ -227,7 +204,7 @@ def test_random_samples_are_matches_in_equal_shares(seed: int) -> None:
     text, events = random_case(seed)
     lines = [f"RETURN SAMPLE(400, {seed})", *text.split("\n")[1:]]
     query = "\n".join(lines)
-    table = table_of(events)
+    table = numbered_table(events)
     rows = plain_rows(run_table(compiled(query, table).plan, table).to_pylist())
     cells = list(Oracle(parse(query), events, "ts", "type").cells())
     assert len(rows) == 400 * len(cells)
