@@ -68,6 +68,8 @@ QUERIES = {
     "WINDOW SESSION 2 s",
     "SELECT, distinct values": "SELECT k, COUNT(DISTINCT x), MEDIAN(x) FROM s GROUP BY k "
     "WINDOW 6 s SLIDE 2 s",
+    "SELECT, sketches": "SELECT k, APPROX_COUNT_DISTINCT(x), APPROX_PERCENTILE(x, 0.5) FROM s "
+    "GROUP BY k WINDOW 6 s SLIDE 2 s",
     "SELECT, order": "SELECT k, CAST(x AS STRING) AS t FROM s ORDER BY x DESC, k LIMIT 5",
     "SELECT, aggregates of pairs": "SELECT a.k, COUNT(*) AS n FROM s a WITHIN 3 s JOIN s b "
     "WITHIN 9 s ON a.x < b.x GROUP BY a.k WINDOW 6 s",

@@ -131,6 +131,8 @@ SELECT_AGGREGATES = _table(
     MAX=("The largest value.", "§10.3"),
     MEDIAN=("The value in the middle, exact.", "§10.3"),
     PERCENTILE=("The value below which this part of all values lies, exact.", "§10.3"),
+    APPROX_COUNT_DISTINCT=("About how many different values there are.", "§10.14"),
+    APPROX_PERCENTILE=("About the value below which this part of all values lies.", "§10.14"),
 )
 ANCHORS = _table(
     NEXT=("The event that follows directly in the match.", "§4.4"),

@@ -85,9 +85,15 @@ class SelectFunction(StrEnum):
     MAX = "MAX"
     DISTINCT = "COUNT DISTINCT"
     PERCENTILE = "PERCENTILE"
+    APPROX_DISTINCT = "APPROX_COUNT_DISTINCT"
+    APPROX_PERCENTILE = "APPROX_PERCENTILE"
 
 
-HOLISTIC = frozenset({SelectFunction.DISTINCT, SelectFunction.PERCENTILE})
+COUNTS_DISTINCT = frozenset({SelectFunction.DISTINCT, SelectFunction.APPROX_DISTINCT})
+PERCENTILES = frozenset({SelectFunction.PERCENTILE, SelectFunction.APPROX_PERCENTILE})
+SKETCHED = frozenset({SelectFunction.APPROX_DISTINCT, SelectFunction.APPROX_PERCENTILE})
+"""Aggregates that are estimated where there are many values (§10.14)."""
+HOLISTIC = COUNTS_DISTINCT | PERCENTILES
 """Aggregates that need all values, and not only counts, sums and extremes."""
 
 
@@ -101,7 +107,7 @@ class Measure(NamedTuple):
 class SelectAggregate(msgspec.Struct, frozen=True):
     """An aggregate of an expression over events; COUNT(*) has no expression.
 
-    ``fraction`` is that of PERCENTILE.
+    ``fraction`` is that of a percentile.
     """
 
     name: str

@@ -270,7 +270,10 @@ def _rank(key: tuple[int, tuple[Any, ...]]) -> tuple[Any, ...]:
 # ---------------------------------------------------------------------------------------
 # Aggregates
 
-_FUNCTIONS = frozenset({*(f.value for f in tree.AggregateFunction), "MEDIAN", "PERCENTILE"})
+_PERCENTILES = ("PERCENTILE", "APPROX_PERCENTILE")
+_FUNCTIONS = frozenset(
+    {*(f.value for f in tree.AggregateFunction), "MEDIAN", "APPROX_COUNT_DISTINCT", *_PERCENTILES}
+)
 
 
 def _aggregate_of(item: Any) -> tuple[str, Callable[[list[Aliased]], Any]] | None:
@@ -295,7 +298,7 @@ def _aggregate_of(item: Any) -> tuple[str, Callable[[list[Aliased]], Any]] | Non
         return item.alias.text if item.alias else "count", len
     name = item.alias.text if item.alias else f"{function.lower()}_{_column_of(argument)}"
     fraction = 0.5
-    if function == "PERCENTILE":
+    if function in _PERCENTILES:
         assert isinstance(node, tree.Call)
         constant = node.arguments[1]
         assert isinstance(constant, tree.Literal)
@@ -315,14 +318,16 @@ def _computed(function: str, values: list[Any], fraction: float = 0.5) -> Any:
     known = [value for value in values if value is not None]
     if function == "COUNT":
         return len(known)
-    if function == "COUNT_DISTINCT":
+    if function in ("COUNT_DISTINCT", "APPROX_COUNT_DISTINCT"):
         return len({_canonical(value) for value in known})
     if not known:
         return None
     known = [as_number(value) for value in known]
     numbers = [value for value in known if value == value]
-    if function in ("MEDIAN", "PERCENTILE"):
+    if function in ("MEDIAN", *_PERCENTILES):
         ordered = sorted(map(float, numbers)) + [math.nan] * (len(known) - len(numbers))
+        if function == "APPROX_PERCENTILE":
+            return ordered[max(math.ceil(len(ordered) * fraction), 1) - 1]
         return _percentile(ordered, fraction)
     if function == "SUM":
         return sum(known)

@@ -19,7 +19,7 @@ from cepheid.expressions.arrow import arrow_of
 from cepheid.expressions.vectors import Vector
 from cepheid.kinds.selection.groups import Codes, canonical_array, stable_order
 from cepheid.memory_limits import current, too_much_state
-from cepheid.plans.selection import SelectFunction
+from cepheid.plans.selection import COUNTS_DISTINCT, PERCENTILES, SelectFunction
 
 BLOCK_VALUES = 1 << 22
 """Values of windows that are looked at together."""
@@ -130,7 +130,7 @@ def bags_of(vector: Vector, function: SelectFunction) -> Bags:
     """Put every value that is not NULL into a bag of its own."""
     if vector.kind is ValueKind.UNKNOWN:
         return bags_of_array(pa.nulls(len(vector.data)))
-    if function is SelectFunction.PERCENTILE:
+    if function in PERCENTILES:
         vector = Vector(vector.numbers.astype(np.float64), vector.valid, ValueKind.DOUBLE)
     return bags_of_array(arrow_of(vector))
 
@@ -151,14 +151,15 @@ def bag_column(bags: Bags, function: SelectFunction, fraction: float | None) -> 
     for rows in _blocks(bags):
         part = bags.take(rows)
         owners = np.repeat(np.arange(len(rows)), part.known)
-        if function is SelectFunction.DISTINCT:
+        if function in COUNTS_DISTINCT:
             blocks.append(_distinct(part, owners))
             continue
         assert fraction is not None, "a percentile has a fraction"
         known.append(part.known > 0)
-        blocks.append(_percentiles(part, owners, fraction))
+        between = function is SelectFunction.PERCENTILE
+        blocks.append(_percentiles(part, owners, fraction, between=between))
     values = np.concatenate(blocks)
-    if function is SelectFunction.DISTINCT:
+    if function in COUNTS_DISTINCT:
         counted: pa.Array[Any] = pa.array(values.astype(np.int64))
         return counted
     found: pa.Array[Any] = arrow_of(Vector(values, np.concatenate(known), ValueKind.DOUBLE))
@@ -194,8 +195,13 @@ def _distinct(bags: Bags, owners: Codes) -> NDArray[np.float64]:
     return np.bincount(pairs // size, minlength=len(bags.begins)).astype(np.float64)
 
 
-def _percentiles(bags: Bags, owners: Codes, fraction: float) -> NDArray[np.float64]:
-    """Interpolate between the two values around a place, as Spark's ``percentile`` does."""
+def _percentiles(
+    bags: Bags, owners: Codes, fraction: float, *, between: bool
+) -> NDArray[np.float64]:
+    """Find the values at a place, as Spark's ``percentile_approx`` does where it is exact.
+
+    ``between`` interpolates between the two values around it, as Spark's ``percentile`` does.
+    """
     values: NDArray[np.float64] = np.asarray(bags.values.cast(pa.float64()))
     order = np.argsort(values, kind="stable")  # NaN is the largest.
     order = order[stable_order(owners[order])]
@@ -204,6 +210,8 @@ def _percentiles(bags: Bags, owners: Codes, fraction: float) -> NDArray[np.float
     before = np.concatenate([np.zeros(1, np.int64), after])
     base, sizes = before[bags.begins], before[bags.ends] - before[bags.begins]
     place = np.maximum(sizes - 1, 0) * fraction
+    if not between:
+        place = np.maximum(np.ceil(sizes * fraction) - 1, 0)
     low, high = np.floor(place), np.ceil(place)
     last = max(len(values) - 1, 0)
     if not len(values):
@@ -213,9 +221,9 @@ def _percentiles(bags: Bags, owners: Codes, fraction: float) -> NDArray[np.float
         for at in (low, high)
     ]
     with np.errstate(invalid="ignore", over="ignore"):
-        between = (high - place) * ends[0] + (place - low) * ends[1]
+        inner = (high - place) * ends[0] + (place - low) * ends[1]
     same = (low == high) | (ends[0] == ends[1]) | (np.isnan(ends[0]) & np.isnan(ends[1]))
-    chosen: NDArray[np.float64] = np.where(same, ends[0], between)
+    chosen: NDArray[np.float64] = np.where(same, ends[0], inner)
     return chosen
 
 

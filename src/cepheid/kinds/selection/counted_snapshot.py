@@ -15,6 +15,7 @@ from cepheid.kinds.selection.bags import Bags, bags_from_table, bags_to_columns
 from cepheid.kinds.selection.counted import CountedJob, CountedState
 from cepheid.kinds.selection.groups import plain_array
 from cepheid.kinds.selection.moments import OPERATIONS, Moments
+from cepheid.kinds.selection.sketches import Sketches, sketches_from_table, sketches_to_columns
 from cepheid.kinds.selection.windows import Measured, Stretches
 
 FORMAT = Format("counted", 2, "a SELECT")
@@ -76,6 +77,9 @@ def stretches_to_table(groups: Any, stretches: Stretches) -> pa.Table:
         if isinstance(moment, Bags):
             columns |= bags_to_columns(moment, n)
             continue
+        if isinstance(moment, Sketches):
+            columns |= sketches_to_columns(moment, n)
+            continue
         columns[f"known{n}"] = pa.array(moment.known)
         for operation, part in zip(OPERATIONS, moment.parts, strict=True):
             if part is not None:
@@ -88,6 +92,8 @@ def stretches_to_table(groups: Any, stretches: Stretches) -> pa.Table:
 
 def moments_from_table(table: pa.Table, number: int, kind: ValueKind) -> Measured:
     """Read the moments, or the values, of an argument back."""
+    if (sketches := sketches_from_table(table, number)) is not None:
+        return sketches
     if f"bag{number}" in table.column_names:
         return bags_from_table(table, number)
     names = [f"part{number} {operation}" for operation in OPERATIONS]

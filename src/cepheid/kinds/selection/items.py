@@ -13,6 +13,9 @@ from cepheid.kinds.selection.over_aggregates import RowScope
 from cepheid.kinds.selection.scope import SelectScope
 from cepheid.language import tree
 from cepheid.plans.selection import (
+    COUNTS_DISTINCT,
+    PERCENTILES,
+    SKETCHED,
     SelectAggregate,
     SelectColumn,
     SelectFunction,
@@ -27,6 +30,7 @@ WINDOW_COLUMNS = ("window_start", "window_end")
 
 _FUNCTIONS = {function.value: SelectFunction(function.value) for function in tree.AggregateFunction}
 _FUNCTIONS |= dict.fromkeys(("MEDIAN", "PERCENTILE"), SelectFunction.PERCENTILE)
+_FUNCTIONS |= {function.value: function for function in SKETCHED}
 _SUMMED = NUMERIC | {ValueKind.DURATION, ValueKind.UNKNOWN}
 _ORDERED = _SUMMED | TEMPORAL
 
@@ -289,11 +293,11 @@ class SelectItems:
         return self._columns[asked], self._kind_of(asked)
 
     def _kind_of(self, asked: Asked) -> ValueKind:
-        counts = (SelectFunction.COUNT, SelectFunction.DISTINCT)
+        counts = {SelectFunction.COUNT, *COUNTS_DISTINCT}
         if asked.argument is None or asked.function in counts:
             return ValueKind.INTEGER
         kind = self._scope.typing.infer(asked.argument)
-        means = (SelectFunction.AVG, SelectFunction.PERCENTILE)
+        means = {SelectFunction.AVG, *PERCENTILES}
         if asked.function in means and kind in NUMERIC:
             return ValueKind.DOUBLE
         return ValueKind.DOUBLE if kind is ValueKind.DECIMAL else kind
@@ -307,12 +311,13 @@ class SelectItems:
     def _parts(self, node: tree.Expression) -> Asked:
         if isinstance(node, tree.Call):
             function, count = _FUNCTIONS[node.function], len(node.arguments)
-            if count != 1 + (node.function == "PERCENTILE"):
+            asks = node.function in PERCENTILES
+            if count != 1 + asks:
                 message = f"`{node.function}` does not take {count} argument{'s'[: count != 1]}"
-                form = f"{node.function}({'x, 0.9' if node.function == 'PERCENTILE' else 'x'})"
+                form = f"{node.function}({'x, 0.9' if asks else 'x'})"
                 self._findings.add("E205", message, node.span, f"its form is `{form}`")
                 return Asked(function)
-            fraction = self._fraction(node) if function is SelectFunction.PERCENTILE else None
+            fraction = self._fraction(node) if function in PERCENTILES else None
             return Asked(function, node.arguments[0], fraction)
         assert isinstance(node, tree.Aggregate), "an aggregate has two forms"
         function = SelectFunction(node.function.value)
@@ -343,8 +348,8 @@ class SelectItems:
         value = written.value if isinstance(written, tree.Literal) else None
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
             return float(value)
-        message = "the second argument of `PERCENTILE` is a number from 0 to 1"
-        self._findings.add("E331", message, written.span, "write `PERCENTILE(x, 0.9)`")
+        message = f"the second argument of `{call.function}` is a number from 0 to 1"
+        self._findings.add("E331", message, written.span, f"write `{call.function}(x, 0.9)`")
         return 0.5
 
     def _check_kind(
@@ -353,9 +358,9 @@ class SelectItems:
         if bound is None or function is SelectFunction.COUNT:
             return
         kind = self._scope.typing.infer(bound)
-        if function is SelectFunction.DISTINCT:
+        if function in COUNTS_DISTINCT:
             allowed, what = None, "values that can be compared"
-        elif function is SelectFunction.PERCENTILE:
+        elif function in PERCENTILES:
             allowed, what = NUMERIC | {ValueKind.UNKNOWN}, "numbers"
         elif function in (SelectFunction.SUM, SelectFunction.AVG):
             allowed, what = _SUMMED, "numbers and durations"

@@ -10,6 +10,7 @@ from cepheid.expressions.format import format_expression
 from cepheid.expressions.value_types import Typing
 from cepheid.language import tree
 from cepheid.language.findings import Findings
+from cepheid.plans.selection import SKETCHED
 
 
 class SelectScope:
@@ -128,4 +129,6 @@ class SelectScope:
         return kind
 
 
-_AGGREGATES = frozenset({*(f.value for f in tree.AggregateFunction), "MEDIAN", "PERCENTILE"})
+_AGGREGATES = frozenset(
+    {*(f.value for f in tree.AggregateFunction), "MEDIAN", "PERCENTILE", *SKETCHED}
+)

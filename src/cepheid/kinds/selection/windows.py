@@ -31,10 +31,13 @@ from cepheid.kinds.selection.moments import (
 )
 from cepheid.kinds.selection.rows import holds_in, lookup_in
 from cepheid.kinds.selection.sessions import merge_sessions
+from cepheid.kinds.selection.sketches import Sketches, sketch_column, sketches_of
 from cepheid.language import tree
 from cepheid.memory_limits import check_rows
 from cepheid.patterns.segments import repeated_rows
 from cepheid.plans.selection import (
+    COUNTS_DISTINCT,
+    SKETCHED,
     Extent,
     Measure,
     SelectFunction,
@@ -43,7 +46,7 @@ from cepheid.plans.selection import (
     plain_attribute,
 )
 
-Measured = Moments | Bags
+Measured = Moments | Bags | Sketches
 Measures = dict[Measure, frozenset[str]]
 
 WINDOWS_MAX = 1 << 26
@@ -234,6 +237,8 @@ def window_rows(
         argument, measured = aggregate.measure.argument, moments[aggregate.measure]
         if isinstance(measured, Bags):
             column = bag_column(measured, aggregate.function, aggregate.fraction)
+        elif isinstance(measured, Sketches):
+            column = sketch_column(measured, aggregate.fraction)
         else:
             column = aggregate_column(aggregate.function, measured, argument)
         columns[aggregate.name] = _in_zone(column, argument, schema)
@@ -278,14 +283,20 @@ def measure_values(
     one: Measure, functions: frozenset[str], columns: Columns, ones: Codes
 ) -> Measured:
     """Evaluate an aggregated expression for every event; ``ones`` has a one for each."""
-    name = plain_attribute(one.argument)
-    if one.holistic is SelectFunction.DISTINCT and name is not None:
+    if one.holistic is not None:
+        bags = _bags(one.argument, one.holistic, columns)
+        return sketches_of(bags, one.holistic) if one.holistic in SKETCHED else bags
+    vector = evaluate_vector(one.argument, lookup_in(columns), len(columns.batch))
+    return moments_of(vector, functions, ones)
+
+
+def _bags(argument: tree.Expression, function: SelectFunction, columns: Columns) -> Bags:
+    """Put the value of every event into a bag of its own."""
+    name = plain_attribute(argument)
+    if function in COUNTS_DISTINCT and name is not None:
         # As it came: decimals of any length are told apart.
         return bags_of_array(plain_array(columns.arrow(name)))
-    vector = evaluate_vector(one.argument, lookup_in(columns), len(columns.batch))
-    if one.holistic is not None:
-        return bags_of(vector, one.holistic)
-    return moments_of(vector, functions, ones)
+    return bags_of(evaluate_vector(argument, lookup_in(columns), len(columns.batch)), function)
 
 
 def windows_of_places(places: Codes, window: SelectWindow) -> tuple[Codes, Codes]:
@@ -328,6 +339,9 @@ def _united(parts: Sequence[Measured]) -> Measured:
     bags = [part for part in parts if isinstance(part, Bags)]
     if bags:
         return Bags.united(bags)
+    sketches = [part for part in parts if isinstance(part, Sketches)]
+    if sketches:
+        return Sketches.united(sketches)
     return Moments.united([part for part in parts if isinstance(part, Moments)])
 
 

@@ -21,11 +21,19 @@ from cepheid.expressions.spark_numbers import mean_whole, sum_whole
 from cepheid.jobs.sources import EventSource, source_of
 from cepheid.kinds.selection.finishing import result_columns
 from cepheid.kinds.selection.pairs import following
+from cepheid.kinds.selection.sketches import HLL_LG_K
 from cepheid.kinds.selection.store import IndexPlan, limit_stores, plan_index, run_index
 from cepheid.language import tree
 from cepheid.options import Held, holder_of
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import Extent, SelectAggregate, SelectFunction, Selection, SelectKind
+from cepheid.plans.selection import (
+    COUNTS_DISTINCT,
+    Extent,
+    SelectAggregate,
+    SelectFunction,
+    Selection,
+    SelectKind,
+)
 from cepheid.runtimes.spark.selection.join import join_frames
 from cepheid.runtimes.spark.selection.odd_times import warn_of_first_times, warn_of_stored_times
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, project, stream_of
@@ -206,18 +214,36 @@ def aggregate_frame(
     return time_windows(stream.frame, clock, select.window, keys, aggregates, names)
 
 
+RANK_ACCURACY = 10_000
+"""Spark's percentiles are off by at most one in so many values."""
+
+
+def _distinct_estimate(value: Column) -> Column:
+    """Estimate the number of distinct values by Spark's own sketch, of the library's kind."""
+    # Spark's sketch takes few types, and its hash takes all: one NaN is another, 0.0 is -0.0.
+    hashed = sf.when(value.isNotNull(), sf.xxhash64(value))
+    return sf.coalesce(
+        sf.hll_sketch_estimate(sf.hll_sketch_agg(hashed, sf.lit(HLL_LG_K))), sf.lit(0)
+    )
+
+
 def _aggregate(aggregate: SelectAggregate, expressions: Expressions, stream: Stream) -> Column:
     function, argument = aggregate.function, aggregate.argument
     if argument is None:
         return sf.count(sf.lit(1))
-    if function is SelectFunction.DISTINCT and isinstance(argument, tree.Attribute):
+    if function in COUNTS_DISTINCT and isinstance(argument, tree.Attribute):
         # As it came: decimals of any length are told apart.
-        return sf.count_distinct(stream.typed(argument.attribute.text).column)
-    value = expressions.column(argument)
+        value = stream.typed(argument.attribute.text).column
+    else:
+        value = expressions.column(argument)
+    if function is SelectFunction.APPROX_DISTINCT:
+        return _distinct_estimate(value)
     if function is SelectFunction.DISTINCT:
         return sf.count_distinct(value)
     if function is SelectFunction.PERCENTILE:
         return sf.percentile(value.cast("double"), sf.lit(aggregate.fraction))
+    if function is SelectFunction.APPROX_PERCENTILE:
+        return sf.percentile_approx(value.cast("double"), aggregate.fraction, RANK_ACCURACY)
     if expressions.is_whole(argument):
         if function is SelectFunction.SUM:
             return sum_whole(value, as_written(argument))
