@@ -38,7 +38,7 @@ RANK_ERROR = 2 * 0.0068
 
 def large_table() -> pa.Table:
     rng = np.random.default_rng(3)
-    columns = {
+    columns: dict[str, Any] = {
         "ts": np.arange(COUNT),
         "k": rng.integers(0, 2, COUNT),
         "u": rng.integers(0, 30_000, COUNT),

@@ -106,6 +106,9 @@ def test_joins_are_as_defined(
         "SELECT k AS key, SUM(x), MIN(y), MAX(y), AVG(x) FROM s GROUP BY k WINDOW 5 us SLIDE 2 us",
         "SELECT COUNT(*), MIN(ts) FROM s WHERE x IS NOT NULL WINDOW 2 us SLIDE 5 us",
         "SELECT COUNT(*), SUM(x * g) AS z FROM s GROUP BY y",
+        "SELECT k, APPROX_COUNT_DISTINCT(y), APPROX_COUNT_DISTINCT(d), APPROX_PERCENTILE(y, 0.6), "
+        "APPROX_PERCENTILE(x + 1, 0) AS p FROM s GROUP BY k WINDOW 9 us SLIDE 3 us",
+        "SELECT APPROX_COUNT_DISTINCT(k), APPROX_PERCENTILE(x, 0.5) FROM s WHERE x > 100",
         "SELECT k FROM s GROUP BY k",
         "SELECT k FROM s GROUP BY k WINDOW 5 us",
         "SELECT SUM(x), COUNT(*) FROM s WHERE x > 100",
@@ -117,6 +120,15 @@ def test_joins_are_as_defined(
 def test_queries_by_hand(spark: SparkSession, text: str) -> None:
     frame = spark.createDataFrame(table_of(EVENTS))
     assert found(text, frame) == unordered(evaluate_select(text, {"s": EVENTS}))
+
+
+def test_sketches_of_many_values_are_within_the_error(spark: SparkSession) -> None:
+    count = 50_000
+    text = "SELECT APPROX_COUNT_DISTINCT(x) AS n, APPROX_PERCENTILE(x, 0.9) AS p FROM s"
+    frame = spark.range(count).selectExpr("id AS ts", "id * 2 AS x")
+    row = cepheid.query(text).run(frame).collect()[0]
+    assert abs(row["n"] - count) <= 0.0244 * count
+    assert abs(row["p"] / 2 - 0.9 * count) <= 0.0001 * count + 1
 
 
 @pytest.fixture

@@ -243,7 +243,8 @@ def _aggregate(aggregate: SelectAggregate, expressions: Expressions, stream: Str
     if function is SelectFunction.PERCENTILE:
         return sf.percentile(value.cast("double"), sf.lit(aggregate.fraction))
     if function is SelectFunction.APPROX_PERCENTILE:
-        return sf.percentile_approx(value.cast("double"), aggregate.fraction, RANK_ACCURACY)
+        fraction = sf.lit(aggregate.fraction)
+        return sf.percentile_approx(value.cast("double"), fraction, RANK_ACCURACY)
     if expressions.is_whole(argument):
         if function is SelectFunction.SUM:
             return sum_whole(value, as_written(argument))
