@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import product
 from pathlib import Path
 from unittest.mock import patch
@@ -12,6 +13,7 @@ from hypothesis import given
 from tests.situations.cases import GROUPS, RELATIVE, SECOND_US, Case, cases, streams
 
 import cepheid
+from cepheid.kinds.situation import relative
 from cepheid.kinds.situation import tuning as situation_tuning
 from cepheid.language.tree import Relation
 from cepheid.runtimes.local import run_table
@@ -58,6 +60,28 @@ def test_conditions_that_look_at_more_than_one_event(
     listed = f"DEFINE A AS {text}, B AS b SITUATIONS A RETURN COUNT(A), SUM(A.x)"
     check(f"PARTITION BY k {listed}", events)
     check(f"WHERE n <> 2 {listed}", events)
+
+
+@pytest.mark.parametrize("condition", [*RELATIVE, "x < 2 UNTIL SUM(n) > 30", "COUNT(*) < 12"])
+@pytest.mark.parametrize("span", [2, 64])
+def test_many_short_situations_are_stepped_over(condition: str, span: int) -> None:
+    """Situations of all lengths, many of them in one partition, with an event that ends each."""
+    chance = random.Random(f"{condition}{span}")
+    events: list[dict[str, object]] = []
+    for time in range(150):
+        event: dict[str, object] = {
+            "ts": time // 2 * SECOND_US,
+            "n": chance.choice((0, 1, 3, None)),
+        }
+        event |= {name: chance.random() < 0.7 for name in "abcd"}
+        event |= {"x": chance.choice((-1.5, 0.0, 2.5, None)), "k": chance.choice("pqqqqqq")}
+        events.append(event)
+    text = (
+        f"DEFINE A AS {condition.format(name='A', own='a')} SITUATIONS A RETURN COUNT(A), SUM(A.n)"
+    )
+    with patch.object(relative, "SPAN_MIN", span):
+        check(text, events, sizes=(40, 1000))
+        check(f"PARTITION BY k {text}", events, sizes=(40, 1000))
 
 
 @given(streams(most=10))

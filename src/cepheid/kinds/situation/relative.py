@@ -26,6 +26,9 @@ MASK = "\0holds "
 CHUNK_MIN, CHUNK_MAX = 16, 4096
 """Events of a partition that are tried at once as the continuation of a situation."""
 
+WIDTH_MAX, SPAN_MIN, SPAN_MAX, LANES_MAX, TRIED_MAX = 64, 64, 4096, 256, 1 << 17
+"""Events after each one that a leap tries, events that it steps over, and partitions at once."""
+
 Bools = NDArray[np.bool_]
 Places = NDArray[np.int64]
 
@@ -173,14 +176,13 @@ class _Run:
             kept.append((memory.numbers(f"t{number}.{n}", np.float64), counts))
         is_open, so_far = goes_on[keys], [(t[keys], n[keys]) for t, n in kept]
         at, end, chunk = events.begin.copy(), events.end, CHUNK_MIN
-        # The first event at or after each one with which a situation may begin.
-        places = np.where(begins, np.arange(len(begins)), len(begins))
-        following = np.append(np.minimum.accumulate(places[::-1])[::-1], len(begins))
+        began, leap = at.copy(), _Leap(self, begins, found, end)
         while True:
             closed = np.flatnonzero(~is_open & (at < end))
-            at[closed] = np.minimum(following[at[closed]], end[closed])
+            leap.over_short_runs(closed, at)
+            at[closed] = leap.next_begin(at[closed], end[closed])
             closed = closed[at[closed] < end[closed]]
-            found[at[closed]], is_open[closed] = True, True
+            found[at[closed]], is_open[closed], began[closed] = True, True, at[closed]
             for total, (value, counted) in zip(self.totals, so_far, strict=True):
                 value[closed], counted[closed] = total.of_event(at[closed])
             at[closed] += 1
@@ -190,6 +192,7 @@ class _Run:
             length = np.minimum(end[going] - at[going], chunk)
             ended = self._continue(going, at, length, so_far, found)
             is_open[going[ended]] = False
+            leap.learn((at - began)[going[ended]])
             chunk = min(chunk * 2, CHUNK_MAX) if not ended.any() else max(chunk // 2, CHUNK_MIN)
         goes_on[keys] = is_open
         memory.keep(f"o{number}", goes_on)
@@ -203,14 +206,27 @@ class _Run:
         self, going: Places, at: Places, length: Places, so_far: list[Any], found: Bools
     ) -> Bools:
         """Try the next events of open situations; tell which of them have ended."""
-        wide = int(length.max())
+        tried = self.attempt(at[going], length, [(v[going], n[going]) for v, n in so_far])
+        taken, ended = tried.taken, tried.ended
+        found[tried.rows[np.arange(tried.rows.shape[1]) < taken[:, None]]] = True
+        some = taken > 0
+        last = taken[some] - 1
+        for (value, counted), (values, counts) in zip(so_far, tried.running, strict=True):
+            value[going[some]] = values[some, last]
+            counted[going[some]] = counts[some, last]
+        # The event that ends a situation is in none.
+        at[going] += taken + ended
+        return ended
+
+    def attempt(self, at: Places, length: Places, so_far: list[Any]) -> _Attempt:
+        """Look how far situations go on with the events from some places on."""
+        wide = max(int(length.max()), 1)
         inside = np.arange(wide) < length[:, None]
-        rows = np.where(inside, at[going][:, None] + np.arange(wide), 0)
-        flat = rows[inside]
-        table = self._batch.take(flat)
+        rows = np.where(inside, at[:, None] + np.arange(wide), 0)
+        table = self._batch.take(rows[inside])
         running = []
         for total, (value, counted) in zip(self.totals, so_far, strict=True):
-            running.append(total.along(rows, inside, value[going], counted[going]))
+            running.append(total.along(rows, inside, value, counted))
             values, counts = running[-1]
             shown = total.shown(values[inside], counts[inside])
             table = table.append_column(total.use.column, shown)
@@ -222,15 +238,91 @@ class _Run:
         matrix[inside] = holds
         ended = ~matrix.all(axis=1)
         taken = np.where(ended, np.argmin(matrix, axis=1), length)
-        found[rows[np.arange(wide) < taken[:, None]]] = True
-        last = np.maximum(taken - 1, 0)
-        for (value, counted), (values, counts) in zip(so_far, running, strict=True):
-            some = taken > 0
-            value[going[some]] = values[some, last[some]]
-            counted[going[some]] = counts[some, last[some]]
-        # The event that ends a situation is in none.
-        at[going] += taken + ended
-        return np.asarray(ended)
+        return _Attempt(rows, running, taken, np.asarray(ended))
+
+
+class _Attempt(NamedTuple):
+    """Places and aggregates of tried events, a row for each situation; what it takes of them."""
+
+    rows: Places
+    running: list[tuple[NDArray[np.float64], Places]]
+    taken: Places
+    ended: Bools
+
+
+class _Leap:
+    """Steps over many short situations of a partition at once.
+
+    Where situations were short, one is tried from every event that may begin one, of a span of
+    events; then those are kept that follow each other. The span grows while this goes well.
+    """
+
+    def __init__(self, run: _Run, begins: Bools, found: Bools, end: Places) -> None:
+        self._run, self._begins, self._found, self._end = run, begins, found, end
+        self._width, self._span = 0, SPAN_MIN
+        # The first event at or after each one with which a situation may begin.
+        places = np.where(begins, np.arange(len(begins)), len(begins))
+        first = np.minimum.accumulate(places[::-1])[::-1]
+        self._following = np.append(first, len(begins))
+
+    def next_begin(self, at: Places, end: Places) -> Places:
+        """Find where the next situations begin, or the ends of partitions."""
+        return np.asarray(np.minimum(self._following[at], end), np.int64)
+
+    def learn(self, lengths: Places) -> None:
+        """Decide by the situations that ended how many events are tried from each event."""
+        width = max(2 * int(lengths.max()), CHUNK_MIN // 2) if len(lengths) else WIDTH_MAX + 1
+        self._width = width if width <= WIDTH_MAX else 0
+
+    def over_short_runs(self, lanes: Places, at: Places) -> None:
+        """Move closed partitions forward to the first situation that is not short."""
+        while self._width and 0 < len(lanes) <= LANES_MAX:
+            span = min(self._span, TRIED_MAX // self._width // len(lanes))
+            upto = np.minimum(at[lanes] + span, self._end[lanes])
+            self._leap(lanes, at, upto)
+            short = at[lanes] >= upto
+            self._span = min(self._span * 2, SPAN_MAX) if short.all() else SPAN_MIN
+            lanes = lanes[short & (at[lanes] < self._end[lanes])]
+
+    def _leap(self, lanes: Places, at: Places, upto: Places) -> None:
+        """Settle the short situations before some places, and move forward behind them."""
+        starts = self.next_begin(at[lanes], self._end[lanes])
+        sizes = np.maximum(upto - starts, 0)
+        lane = np.repeat(np.arange(len(lanes)), sizes)
+        place = np.arange(len(lane)) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+        place, lane = place[self._begins[place]], lane[self._begins[place]]
+        at[lanes] = starts
+        if not len(place):
+            return
+        end = self._end[lanes[lane]]
+        length = np.minimum(end - place - 1, self._width)
+        of_event = [total.of_event(place) for total in self._run.totals]
+        tried = self._run.attempt(place + 1, length, of_event)
+        behind = np.minimum(self._following[place + tried.taken + 2 * tried.ended], end)
+        behind = np.where(tried.ended, behind, place)
+        # Situations that follow each other; one that goes on too long, or too far, is the last one.
+        count = len(place)
+        follows = np.searchsorted(place, behind)
+        follows[~tried.ended | (behind >= upto[lane])] = count
+        chain = _chain(follows, np.searchsorted(place, starts[sizes > 0]))
+        at[lanes[lane[chain]]] = behind[chain]
+        mine = chain[tried.ended[chain]]
+        taken = tried.taken[mine] + 1
+        inside = np.arange(int(taken.max(initial=0))) < taken[:, None]
+        self._found[(place[mine][:, None] + np.arange(inside.shape[1]))[inside]] = True
+
+
+def _chain(follows: Places, first: Places) -> Places:
+    """Collect, in order, what comes after some places; ``len(follows)`` is the end."""
+    reached = np.zeros(len(follows) + 1, np.bool_)
+    reached[first] = True
+    jump = np.append(follows, len(follows))
+    # With each round, jumps are twice as long.
+    while (jump < len(follows)).any():
+        reached[jump[reached]] = True
+        jump = jump[jump]
+    reached[jump[reached]] = True
+    return np.flatnonzero(reached[:-1])
 
 
 class _Total:
