@@ -169,6 +169,44 @@ def test_a_join_takes_streams(folder: Path) -> None:
     assert {"x": 1, "y": 2} in answer["rows"]
 
 
+@pytest.mark.parametrize("tool", ["check", "explain", "run"])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("  ", "E101"),
+        (
+            "SELECT n OVER w FROM s WINDOW w AS (ORDER BY ts MEASURES COUNT(*) AS n "
+            "ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING PATTERN (A))",
+            "E404",
+        ),
+    ],
+)
+def test_check_says_what_run_says(folder: Path, tool: str, text: str, code: str) -> None:
+    answer = task(tool, folder / "log.parquet", text=text)
+    assert answer["ok"] is False
+    found = answer.get("findings") or answer["diagnostics"]
+    assert [one["code"] for one in found] == [code]
+
+
+def test_a_query_may_name_its_only_stream(folder: Path) -> None:
+    log = DataSet("log", FILE, str(folder / "log.parquet"))
+    answer = do(Task(tool="run", text="SELECT x FROM l WHERE x > 7", streams={"l": log}))
+    assert answer["rows"] == [{"x": 8}]
+
+
+def test_columns_of_lists(tmp_path: Path) -> None:
+    table = pa.table({"ts": [1, 2], "type": ["A", "B"], "items": [["A"], ["B"]]})
+    parquet.write_table(table, tmp_path / "log.parquet")
+    columns = Columns("ts", "items", "us", None)
+    answer = task("run", tmp_path / "log.parquet", text="PATTERN SEQ(A, B)", columns=columns)
+    assert answer["diagnostics"][0]["code"] == "E216"
+    options = {"key": "items"}
+    answer = task("discover", tmp_path / "log.parquet", options=options)
+    assert answer["diagnostics"][0]["code"] == "E595"
+    answer = task("discover", tmp_path / "log.parquet", options={"key": "ts"}, columns=columns)
+    assert answer["diagnostics"][0]["code"] == "E216"
+
+
 def test_folders_of_one_format_are_a_set(tmp_path: Path) -> None:
     for day in ("1", "2"):
         parquet.write_table(EVENTS, tmp_path / f"day{day}.parquet")

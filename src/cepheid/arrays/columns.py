@@ -108,6 +108,10 @@ class Columns:
         """Return a column as texts with a dictionary."""
         if name not in self._encoded:
             column: Any = self.arrow(name)
+            if pa.types.is_nested(column.type):
+                message = f"types of events are texts, and `{name}` is of type {column.type}"
+                helps = ("name another column: `cepheid.query(..., type=...)`",)
+                raise DataError([Diagnostic("E216", message, helps=helps)])
             if not pa.types.is_dictionary(column.type):
                 column = once("texts", [column], column.cast(pa.string()).dictionary_encode)
             self._encoded[name] = column

@@ -129,6 +129,10 @@ def read_cases(
     """
     columns = Columns(table)
     keys = columns.arrow(names.key)
+    if pa.types.is_nested(keys.type):
+        message = f"the key `{names.key}` is of type {keys.type}, which tells no cases apart"
+        helps = ("name a column of texts, numbers or times",)
+        raise DataError([Diagnostic("E595", message, helps=helps)])
     without_key = keys.null_count
     if without_key:
         table = table.filter(pc.is_valid(keys))
@@ -155,7 +159,7 @@ def _numbers(column: pa.ChunkedArray[Any]) -> tuple[NDArray[np.int64], int]:
 
 
 def _types(columns: Columns, name: str) -> tuple[NDArray[np.int64], list[str]]:
-    coded = columns.arrow(name).cast(pa.string()).combine_chunks().dictionary_encode()
+    coded = columns.encoded(name).cast(pa.string()).combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.combine_chunks()
     texts: Any = coded.dictionary.to_pylist()

@@ -52,6 +52,9 @@ def do(task: Task) -> dict[str, Any]:
             answer = TOOLS[task.tool](task)
     except CepheidError as error:
         return failed(error)
+    except Exception as error:  # a defect, which an assistant may find a way around
+        told = visible(f"{type(error).__name__}: {error}".splitlines()[0])
+        return {"ok": False, "text": f"the task failed, by a defect: {told}", "diagnostics": []}
     told = [plain_text(one) for one in notices]
     return {"ok": True, **answer, **({"notices": told} if told else {})}
 
@@ -92,11 +95,16 @@ def check(text: str, schema: object, columns: Columns) -> dict[str, Any]:
                 "fixes": fixes,
             }
         )
-    wrong = any(one.severity is language_service.Severity.ERROR for one in found)
+    # What an editor only tells of, because `cepheid.sql` runs it, no tool runs.
+    stops = (language_service.Severity.ERROR, language_service.Severity.INFORMATION)
+    wrong = any(one.severity in stops for one in found)
     return {"ok": not wrong, "findings": findings}
 
 
 def _check(task: Task) -> dict[str, Any]:
+    if not task.text.strip():
+        # Editors begin with an empty text, and have nothing to say of it.
+        _compiled(task)
     schema = None if task.data is None else schema_of(task.data, task.columns)
     return check(task.text, schema, task.columns)
 
@@ -130,10 +138,10 @@ def _run(task: Task) -> dict[str, Any]:
     begun = time.monotonic()
     total: dict[str, int] = {}
     if compiled.plan.lists_matches:
-        table, more = _first_rows(compiled, _events(task), task.limits.rows)
+        table, more = _first_rows(compiled, _events(task, compiled), task.limits.rows)
     else:
         with memory_limits.limits(bytes=1 << 28):
-            table = compiled.run(_events(task))
+            table = compiled.run(_events(task, compiled))
         total, more = {"total_rows": len(table)}, len(table) > task.limits.rows
         table = table.slice(0, task.limits.rows)
     answer = _rows(table, task.limits)
@@ -141,7 +149,8 @@ def _run(task: Task) -> dict[str, Any]:
 
 
 def _why_not(task: Task) -> dict[str, Any]:
-    found = _compiled(task).why_not(_events(task))
+    compiled = _compiled(task)
+    found = compiled.why_not(_events(task, compiled))
     return {"text": visible(str(found), keep="\n"), "numbers": plain_value(found.to_dict())}
 
 
@@ -174,8 +183,10 @@ def _compiled(task: Task) -> CompiledQuery:
     )  # fmt: skip
 
 
-def _events(task: Task) -> Any:
-    """Open the events as queries take them."""
+def _events(task: Task, compiled: CompiledQuery | None = None) -> Any:
+    """Open the events as queries take them; one that joins nothing reads its only stream."""
+    if compiled is not None and not compiled.plan.streams and len(task.streams) == 1:
+        return events_of(*task.streams.values(), task.columns)
     if task.streams:
         return {name: events_of(data, task.columns) for name, data in task.streams.items()}
     if task.data is None:
