@@ -113,6 +113,7 @@ def test_a_result_may_be_narrower_or_all_null() -> None:
         (lambda x: x.to_pylist(), "gave `builtins.list` and not an array of pyarrow"),
         (lambda x: pc.cast(x, pa.string()), "gave values of type string, and promised double"),
         (lambda x, y: pc.add(x, y), "the function `OTHER` raised TypeError"),
+        (lambda _: cepheid.query("x"), "the function `OTHER` raised QuerySyntaxError: error[E101]"),
     ],
 )
 def test_what_a_function_does_wrong_is_a_diagnostic(call: Any, message: str) -> None:
@@ -120,6 +121,12 @@ def test_what_a_function_does_wrong_is_a_diagnostic(call: Any, message: str) -> 
     with pytest.raises(DataError, match="E574") as caught:
         q.run(events())
     assert message in str(caught.value)
+
+
+def test_a_function_that_return_does_not_take_is_not_taken_for_a_typing_mistake() -> None:
+    with pytest.raises(BindError, match="E317") as caught:
+        cepheid.query("RETURN f(SUM(A.x)) AS y PATTERN A+", functions=[local("f", twice)])
+    assert "did you mean" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

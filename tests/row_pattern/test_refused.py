@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import cepheid
+from cepheid.kinds.row_pattern.statement import read_statement
 
 TICKS = pa.table({"seq": [1, 2, 3], "key": [1, 1, 2], "price": [9, 7, 8]})
 FRAME = "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
@@ -48,6 +53,27 @@ def test_calls_in_where(where: str) -> None:
         "a call over a window stands in the list of SELECT or in ORDER BY",
         "OVER",
     )
+
+
+def test_pattern_in_a_parenthesis_that_is_no_window() -> None:
+    text = "SELECT seq FROM ticks WINDOW w AS (ORDER BY seq R AS (PATTERN (A B"
+    message, _ = refused(text, "E613")
+    assert message.startswith("the text has no MATCH_RECOGNIZE clause")
+
+
+def test_a_parenthesis_that_closes_nothing() -> None:
+    text = f"SELECT low OVER w, COU) OVER w AS n FROM ticks WINDOW w AS {WINDOW}"
+    assert refused(text, "E613") == ("this parenthesis closes nothing", ")")
+
+
+@given(
+    st.integers(0, 230), st.integers(0, 9), st.sampled_from(["", ")", "(", "OVER", "日", "AS ("])
+)
+def test_damaged_texts_are_read_or_refused(place: int, left_out: int, put: str) -> None:
+    text = f"SELECT seq, low OVER w AS x, COUNT(*) OVER w FROM ticks WINDOW w AS {WINDOW}"
+    damaged = text[:place] + put + text[place + left_out :]
+    with contextlib.suppress(cepheid.CepheidError):
+        read_statement(damaged)
 
 
 @pytest.mark.parametrize("cut", range(1, 60))

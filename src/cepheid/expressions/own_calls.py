@@ -54,11 +54,12 @@ def call_arrays(function: OwnFunction, arrays: Sequence[Any]) -> Any:
     if not length:
         # Where only types are asked for, nothing is computed.
         return pa.array([], usual)
+    callee = function.callee
     try:
-        result = function.callee(*arrays)
-    except CepheidError:
-        raise
+        result = callee(*arrays)
     except Exception as error:  # it is the user's, and may raise anything
+        if isinstance(error, CepheidError) and error.diagnostics[0].code == "E574":
+            raise  # Another one that it called went wrong, and is named.
         lines = str(error).splitlines()
         said = f": {lines[0]}" if lines else ""
         _refuse(f"the function `{function.name}` raised {type(error).__name__}{said}")

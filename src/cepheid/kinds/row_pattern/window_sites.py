@@ -156,8 +156,8 @@ class _Query:
             calls.setdefault(bracket, []).append(call)
         source, alias, tables = self._source()
         edits = [*self._stars(), *self._aliases([c for group in calls.values() for c in group])]
-        if not calls:
-            with_pattern = next(name for name in named if name not in plain)
+        with_pattern = next((name for name in named if name not in plain), None)
+        if not calls and with_pattern is not None:
             message = f"nothing is called over the window `{with_pattern}`, which has PATTERN"
             help_ = f"call a measure or an aggregate: `COUNT(*) OVER {with_pattern}`"
             self._refuse(message, named[with_pattern] - 2, help_)
@@ -340,10 +340,11 @@ class _Query:
         """Find where an expression before OVER begins: `name`, or `f(...)` with what follows it."""
         tokens = self._tokens
         while tokens[last].is_mark(")"):
-            bracket = next(
-                p for p in range(last, -1, -1)
-                if tokens[p].is_mark("(") and self._opening[p] == self._opening[last]
-            )  # fmt: skip
+            level = self._opening[last]
+            before = (p for p in range(last, -1, -1) if self._opening[p] == level)
+            bracket = next((p for p in before if tokens[p].is_mark("(")), None)
+            if bracket is None:
+                self._refuse("this parenthesis closes nothing", last, "remove it, or open one")
             last = bracket - 1
             if tokens[last].upper == "FILTER":
                 last -= 1

@@ -115,7 +115,7 @@ class OutputPlanner:
                 self._plan_computed(item)
             case _:
                 name = item.expression.function if isinstance(item.expression, tree.Call) else ""
-                near = nearest_function(name) if name and name not in LANGUAGE_FUNCTIONS else ""
+                near = nearest_function(name) if _is_unknown(item.expression) else ""
                 self._findings.add(
                     "E317",
                     f"`RETURN` cannot compute `{format_expression(item.expression)}`",
