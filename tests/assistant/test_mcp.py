@@ -194,6 +194,17 @@ def test_a_query_may_name_its_only_stream(folder: Path) -> None:
     assert answer["rows"] == [{"x": 8}]
 
 
+def test_a_defect_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        message = "odd\x1b\nmore"
+        raise ValueError(message)
+
+    monkeypatch.setattr("cepheid.interfaces.assistant.tasks.sample_of", broken)
+    answer = task("sample", folder / "log.parquet")
+    assert answer["ok"] is False
+    assert answer["text"] == "the task failed, by a defect: ValueError: odd\\x1b"
+
+
 def test_columns_of_lists(tmp_path: Path) -> None:
     table = pa.table({"ts": [1, 2], "type": ["A", "B"], "items": [["A"], ["B"]]})
     parquet.write_table(table, tmp_path / "log.parquet")

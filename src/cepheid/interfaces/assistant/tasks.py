@@ -53,8 +53,8 @@ def do(task: Task) -> dict[str, Any]:
     except CepheidError as error:
         return failed(error)
     except Exception as error:  # a defect, which an assistant may find a way around
-        told = visible(f"{type(error).__name__}: {error}".splitlines()[0])
-        return {"ok": False, "text": f"the task failed, by a defect: {told}", "diagnostics": []}
+        defect = visible(f"{type(error).__name__}: {error}".splitlines()[0])
+        return {"ok": False, "text": f"the task failed, by a defect: {defect}", "diagnostics": []}
     told = [plain_text(one) for one in notices]
     return {"ok": True, **answer, **({"notices": told} if told else {})}
 
@@ -186,7 +186,8 @@ def _compiled(task: Task) -> CompiledQuery:
 def _events(task: Task, compiled: CompiledQuery | None = None) -> Any:
     """Open the events as queries take them; one that joins nothing reads its only stream."""
     if compiled is not None and not compiled.plan.streams and len(task.streams) == 1:
-        return events_of(*task.streams.values(), task.columns)
+        (only,) = task.streams.values()
+        return events_of(only, task.columns)
     if task.streams:
         return {name: events_of(data, task.columns) for name, data in task.streams.items()}
     if task.data is None:
