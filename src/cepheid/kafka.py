@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cepheid.options import names_in, one_of, refuse, texts
+from cepheid.runtimes.kafka.topics import EARLIEST, LATEST, TIME
 from cepheid.runtimes.spark.kafka.open import CONNECTORS, Reading, open_raw
-from cepheid.runtimes.spark.kafka.source import EARLIEST, LATEST, TIME
 from cepheid.runtimes.spark.kafka.values import (
     FORMATS,
     KEPT,

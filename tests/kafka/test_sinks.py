@@ -17,7 +17,7 @@ from tests.servers import Broker, Postgres
 
 from cepheid.errors import DataError
 from cepheid.options import OptionError
-from cepheid.runtimes.spark.kafka.clients import extra
+from cepheid.runtimes.kafka.clients import extra
 from cepheid.runtimes.spark.sinks import postgres as postgres_module
 from cepheid.runtimes.spark.sinks import retries, webhook
 from cepheid.runtimes.spark.sinks.calls import Write

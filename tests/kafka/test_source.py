@@ -16,10 +16,11 @@ from tests.servers import Broker
 from cepheid import kafka
 from cepheid.errors import DataError
 from cepheid.options import OptionError
-from cepheid.runtimes.spark.kafka import source
-from cepheid.runtimes.spark.kafka.messages import Task, read_messages
-from cepheid.runtimes.spark.kafka.offsets import Span, limited, shared, spans
-from cepheid.runtimes.spark.kafka.source import EARLIEST, LATEST, LimitedReader, Topics, WholeReader
+from cepheid.runtimes.kafka import topics
+from cepheid.runtimes.kafka.messages import Task, read_messages
+from cepheid.runtimes.kafka.offsets import Span, limited, shared, spans
+from cepheid.runtimes.kafka.topics import EARLIEST, LATEST, Topics
+from cepheid.runtimes.spark.kafka.source import LimitedReader, WholeReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -98,7 +99,7 @@ def test_where_a_query_starts(broker: Broker, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(DataError) as caught:
         Topics(broker.servers, ["none"], {}).offsets(EARLIEST)
     assert "E562" in str(caught.value)
-    monkeypatch.setattr(source, "ANSWER_S", 0.5)
+    monkeypatch.setattr(topics, "ANSWER_S", 0.5)
     with pytest.raises(DataError) as caught:
         Topics("127.0.0.1:1", ["none"], {}).offsets(EARLIEST)
     assert "E562" in str(caught.value)

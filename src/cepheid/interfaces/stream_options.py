@@ -76,3 +76,9 @@ class Options(msgspec.Struct, frozen=True):
     def settings(self) -> dict[str, str]:
         """Return the settings of the client of Kafka."""
         return dict(one.split("=", 1) for one in self.kafka)
+
+
+def kafka_place(source: str) -> tuple[str, str]:
+    """Parse the servers and the topics of ``kafka://host:port,.../topic``, empty if missing."""
+    servers, _, topic = source.removeprefix(KAFKA).partition("/")
+    return servers, topic

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from cepheid import kafka
-from cepheid.interfaces.stream_options import FILE_FORMATS, KAFKA, RATE, Options
+from cepheid.interfaces.stream_options import FILE_FORMATS, KAFKA, RATE, Options, kafka_place
 from cepheid.options import refuse
 from cepheid.spark.file_records import infer_columns, read_folder
 from cepheid.spark.text_times import with_text_time
@@ -153,12 +153,6 @@ def named_columns(options: Options) -> StructType | None:
         message = f"--columns names columns and types, not {options.columns!r}"
         refuse("E590", message, "write 'ts timestamp, type string, x double'")
     return found
-
-
-def kafka_place(source: str) -> tuple[str, str]:
-    """Parse the servers and the topics of ``kafka://host:port,.../topic``, empty if missing."""
-    servers, _, topic = source.removeprefix(KAFKA).partition("/")
-    return servers, topic
 
 
 def _kafka(spark: SparkSession, source: str, options: Options) -> DataFrame:

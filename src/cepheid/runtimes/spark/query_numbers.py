@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from cepheid.runtimes.spark.kafka.offsets import Offsets
+from cepheid.runtimes.kafka.offsets import Offsets
 from cepheid.runtimes.spark.sinks.calls import Write, query_of
 from cepheid.runtimes.spark.stream import METRICS, late_in_joins
 

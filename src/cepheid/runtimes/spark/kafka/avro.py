@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cepheid.runtimes.spark.kafka.clients import extra, fail
+from cepheid.runtimes.kafka.clients import extra, fail
 from cepheid.runtimes.spark.kafka.registry import HEADER_BYTES, Registry, schema_id
 
 Decode = Callable[[bytes], dict[str, Any]]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.errors import AnalysisException
 
 from cepheid.options import refuse
+from cepheid.runtimes.kafka.clients import fail, library
+from cepheid.runtimes.kafka.topics import TIME
 from cepheid.runtimes.spark.batch import parallelism
-from cepheid.runtimes.spark.kafka.clients import fail, library
-from cepheid.runtimes.spark.kafka.source import LIMITS, NAME, TIME, KafkaSource
+from cepheid.runtimes.spark.kafka.source import LIMITS, NAME, KafkaSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

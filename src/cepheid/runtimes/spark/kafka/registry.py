@@ -10,7 +10,7 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-from cepheid.runtimes.spark.kafka.clients import fail
+from cepheid.runtimes.kafka.clients import fail
 
 MAGIC = 0
 HEADER_BYTES = 5

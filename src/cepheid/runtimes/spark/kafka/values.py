@@ -15,8 +15,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructType
 
 from cepheid.errors import CepheidError
+from cepheid.runtimes.kafka.clients import fail
 from cepheid.runtimes.spark.kafka.avro import Decode, avro_decoder, columns_of_avro, read_schema
-from cepheid.runtimes.spark.kafka.clients import fail
 from cepheid.runtimes.spark.kafka.protobuf import (
     columns_of_protobuf,
     descriptor_of_registry,

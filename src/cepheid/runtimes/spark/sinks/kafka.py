@@ -17,8 +17,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from cepheid.options import names_in, refuse
-from cepheid.runtimes.spark.batch import parallelism
-from cepheid.runtimes.spark.kafka.clients import (
+from cepheid.runtimes.kafka.clients import (
     ANSWER_S,
     admin_of,
     clear_kafka,
@@ -27,6 +26,7 @@ from cepheid.runtimes.spark.kafka.clients import (
     fail,
     library,
 )
+from cepheid.runtimes.spark.batch import parallelism
 from cepheid.runtimes.spark.sinks.calls import Write, query_of, sink
 from cepheid.runtimes.spark.sinks.retries import pauses
 from cepheid.spark.batches import in_task, partition_id

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as t
 
 from cepheid.options import refuse
-from cepheid.runtimes.spark.kafka.clients import extra, fail
+from cepheid.runtimes.kafka.clients import extra, fail
 from cepheid.runtimes.spark.sinks.calls import Write, query_of, sink
 from cepheid.runtimes.spark.sinks.retries import pauses
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from cepheid.runtimes.spark.kafka.clients import (
+from cepheid.runtimes.kafka.clients import (
     ANSWER_S,
     clear_kafka,
     consumer_of,
     fail,
     library,
 )
-from cepheid.runtimes.spark.kafka.offsets import Span
+from cepheid.runtimes.kafka.offsets import Span
 
 BATCH_ROWS = 20_000
 STALL_S = 120.0

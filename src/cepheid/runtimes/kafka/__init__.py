@@ -1,0 +1,1 @@
+"""Topics of Kafka without Spark: clients, offsets, and messages as Arrow batches."""
