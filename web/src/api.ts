@@ -90,7 +90,8 @@ export interface LiveFigures {
   seconds: number;
   latest: number | null;
   watermark: number | null;
-  lag_s: number;
+  lag_s: number | null;
+  lag_records: number | null;
   waiting: number;
   state: number;
   late: number;

@@ -1,9 +1,9 @@
-// Live: replay events through the query or the rules, and watch rows as they leave.
+// Live: feed events of a replay, a folder or a topic to the query or the rules, and watch rows as they leave.
 
 import { cancel, get, post } from "./api";
 import type { LiveFigures, Run } from "./api";
 import { button, h, put } from "./dom";
-import { state } from "./state";
+import { on, state } from "./state";
 import { bytes, moment, number, short, shown } from "./text";
 
 const ROWS_SHOWN = 100;
@@ -11,6 +11,10 @@ const SPEEDS: [string, string][] = [["1", "real time"], ["10", "10 ×"], ["60", 
   ["86400", "86,400 ×"], ["0", "as fast as possible"]];
 
 interface Message { live: LiveFigures; batch: { query: string; row: Record<string, unknown> }[]; number: number }
+
+function lag(live: LiveFigures): string {
+  return live.lag_records === null ? `${(live.lag_s ?? 0).toFixed(1)} s` : `${number(live.lag_records)} records`;
+}
 
 /** The view of live queries. */
 class Live {
@@ -31,21 +35,41 @@ class Live {
   private watermark = h("input", { value: "1 second", size: 10 });
   private what = h("select", {}, h("option", { value: "" }, "this query"));
   private follow = h("input", { type: "checkbox" });
+  private from = h("select", {}, h("option", { value: "earliest" }, "the first record"), h("option", { value: "latest" }, "new records"));
+  private ofReplays: HTMLElement[] = [];
+  private ofTopics: HTMLElement[] = [];
 
   constructor(view: HTMLElement) {
     const rules = state.session.queries.length;
     if (rules) this.what.append(h("option", { value: "rules" }, `all ${rules} rules`));
+    this.ofReplays = [
+      h("label", { class: "field" }, h("span", {}, "Speed"), this.speed),
+      h("label", { class: "field check" }, this.follow, h("span", {}, "follow the folder"))];
+    this.ofTopics = [h("label", { class: "field" }, h("span", {}, "From"), this.from)];
     put(view,
       h("div", { class: "pager" },
         h("label", { class: "field" }, h("span", {}, "Run"), this.what),
-        h("label", { class: "field" }, h("span", {}, "Speed"), this.speed),
+        this.ofReplays[0], ...this.ofTopics,
         h("label", { class: "field" }, h("span", {}, "Lateness"), this.watermark),
-        h("label", { class: "field check" }, this.follow, h("span", {}, "follow the folder")),
+        this.ofReplays[1],
         h("span", { class: "grow" }), this.start, this.stop, this.resume),
       this.line, this.figures, this.spark, this.rules,
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Rows as they leave" },
         h("table", { class: "rows live-rows" }, h("caption", { class: "hidden" }, "Rows as they leave, the newest first"), this.head, this.body)));
     this.show(null);
+    on("data", () => this.offer());
+    this.offer();
+  }
+
+  /** Offer what the chosen data set can do. */
+  private offer(): void {
+    const topic = this.isTopic();
+    for (const one of this.ofReplays) one.hidden = topic;
+    for (const one of this.ofTopics) one.hidden = !topic;
+  }
+
+  private isTopic(): boolean {
+    return state.session.sets.some((one) => one.name === state.data && one.kind === "topic");
   }
 
   private async begin(from: string): Promise<void> {
@@ -55,7 +79,7 @@ class Live {
     try {
       this.run = await post<Run>("live", {
         text: state.text, data: state.data, rules: this.what.value === "rules", speed: Number(this.speed.value),
-        watermark: this.watermark.value, follow: this.follow.checked, state: from,
+        watermark: this.watermark.value, follow: this.follow.checked && !this.isTopic(), start: this.from.value, state: from,
       });
     } catch (error) {
       put(this.line, (error as Error).message);
@@ -104,7 +128,7 @@ class Live {
     const facts: [string, string][] = [
       ["Events", live ? number(live.events) : "–"], ["Events/s", live ? short(Math.round(live.rate)) : "–"],
       ["Rows", live ? number(live.rows) : "–"], ["Latest event", time(live?.latest)], ["Watermark", time(live?.watermark)],
-      ["Lag", live ? `${live.lag_s.toFixed(1)} s` : "–"], ["Waiting", live ? number(live.waiting) : "–"],
+      ["Lag", live ? lag(live) : "–"], ["Waiting", live ? number(live.waiting) : "–"],
       ["State", live ? bytes(live.state) : "–"], ["Late", live ? number(live.late) : "–"], ["Bad", live ? number(live.bad) : "–"],
     ];
     put(this.figures, ...facts.map(([name, value]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value))));
@@ -127,6 +151,7 @@ class Live {
       cancelled: "Cancelled.",
     };
     put(this.line, texts[told.status] ?? told.answer.message ?? "The replay failed.");
+    if (told.answer.broken) put(this.line, "Stopped; the state is saved, and Go on tries again.", h("pre", { class: "failure" }, String(told.answer.broken)));
     if (told.status === "failed") put(this.line, h("pre", { class: "failure" }, String(told.answer.message)));
     this.buttons(false);
   }

@@ -6,15 +6,20 @@ import importlib.util
 from typing import Annotated
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.interfaces.cli_input import WrongUseError, refuse_options
 from cepheid.interfaces.cli_options import FormatOption, TimeOption, TypeOption, UnitOption
 from cepheid.interfaces.commands import Argument, Option
 from cepheid.interfaces.console import say
+from cepheid.interfaces.stream_options import KAFKA
 
 
 def serve(
     places: Annotated[
         list[str] | None,
-        Argument(help="Files or folders of events, event stores, folders of rules."),
+        Argument(
+            help="Files or folders of events, event stores, folders of rules, and topics: "
+            "kafka://host:9092/topic."
+        ),
     ] = None,
     port: Annotated[int, Option(help="The port; 0 is any that is free.")] = 8765,
     rows: Annotated[int, Option(help="Rows that a run keeps, at most.")] = 100_000,
@@ -22,6 +27,17 @@ def serve(
     write: Annotated[
         bool, Option("--write", help="Allow to save queries in the folder of rules.")
     ] = False,
+    columns: Annotated[
+        str | None,
+        Option(
+            help="The fields of topics and their types, 'ts timestamp, type string, x double'; "
+            "those of the first records without it."
+        ),
+    ] = None,
+    kafka: Annotated[
+        list[str] | None,
+        Option(help="A setting of the client of Kafka, security.protocol=SSL; repeat it."),
+    ] = None,
     time: TimeOption = "ts",
     type_: TypeOption = "type",
     time_unit: UnitOption = "us",
@@ -35,10 +51,21 @@ def serve(
     # Arrow takes longer to load than most commands run.
     from cepheid.interfaces.data_sets import Columns
     from cepheid.interfaces.web.server import serve as run_server
-    from cepheid.interfaces.web.settings import Limits, find_settings
+    from cepheid.interfaces.web.settings import Limits, TopicOptions, find_settings
 
-    columns = Columns(time, type_, time_unit, time_format)
-    settings = find_settings(places or [], columns, Limits(rows, seconds=seconds), write=write)
+    if wrong := next((one for one in kafka or () if "=" not in one), None):
+        message = f"--kafka is name=value, not {wrong}"
+        raise WrongUseError(message)
+    if not any(one.startswith(KAFKA) for one in places or ()):
+        refuse_options("no place is a topic of Kafka", columns=columns, kafka=kafka)
+    topics = TopicOptions(columns or "", dict(one.split("=", 1) for one in kafka or ()))
+    settings = find_settings(
+        places or [],
+        Columns(time, type_, time_unit, time_format),
+        Limits(rows, seconds=seconds),
+        write=write,
+        topics=topics,
+    )
 
     def tell(address: str) -> None:
         say(f"The workbench is open: {address}\nCtrl+C ends it.")

@@ -13,8 +13,8 @@ from cepheid.interfaces.cli_input import WrongUseError, name_of
 
 SETS_MAX = 500
 """Files of a place that are data sets of their own."""
-FILE, FOLDER, FILES, STORE = "file", "folder", "files", "store"
-"""Kinds of data sets; ``files`` are those of a pattern."""
+FILE, FOLDER, FILES, STORE, TOPIC = "file", "folder", "files", "store", "topic"
+"""Kinds of data sets; ``files`` are those of a pattern, and ``topic`` is Kafka's."""
 _MANIFESTS = "manifest-*.json"
 
 
@@ -28,11 +28,16 @@ class Columns(msgspec.Struct, frozen=True):
 
 
 class DataSet(msgspec.Struct, frozen=True):
-    """Events by name: a file, a folder of files, those of a pattern, or an event store."""
+    """Events by name: a file, a folder of files, those of a pattern, a store, or topics of Kafka.
+
+    Topics may have ``fields``, their columns with types, and ``settings`` of the client.
+    """
 
     name: str
     kind: str
     place: str
+    fields: str = ""
+    settings: dict[str, str] = {}
 
 
 def check_place(place: str) -> None:

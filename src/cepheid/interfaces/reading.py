@@ -11,8 +11,11 @@ from pyarrow import parquet
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.files import content_of, find_files, present, read_all
+from cepheid.events.text_times import timed_schema
 from cepheid.events.time_formats import TextTimes, as_format
-from cepheid.interfaces.data_sets import STORE, Columns, DataSet, is_inside
+from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.data_sets import STORE, TOPIC, Columns, DataSet, is_inside
+from cepheid.interfaces.topic_events import topic_fields, topic_sample
 from cepheid.store.event_store import EventStore
 
 
@@ -23,8 +26,22 @@ def text_times(columns: Columns) -> TextTimes:
 
 def files_of(data: DataSet) -> list[Path]:
     """Find the files of a data set, as they are now; others in a folder are no events."""
+    _refuse_topics(data)
     found = [file for file in find_files(data.place) if content_of(file.name)]
     return [file for file in found if is_inside(file, Path(data.place))]
+
+
+def _refuse_topics(data: DataSet) -> None:
+    """Refuse topics where events have to end.
+
+    Raises
+    ------
+    WrongUseError
+        If the data set has no end.
+    """
+    if data.kind == TOPIC:
+        message = f"`{data.name}` has no end: start the query under Live"
+        raise WrongUseError(message)
 
 
 def open_store(data: DataSet, columns: Columns) -> EventStore:
@@ -34,6 +51,7 @@ def open_store(data: DataSet, columns: Columns) -> EventStore:
 
 def events_of(data: DataSet, columns: Columns) -> Any:
     """Return the events as queries take them: a store, or the place of files."""
+    _refuse_topics(data)
     return open_store(data, columns) if data.kind == STORE else data.place
 
 
@@ -41,6 +59,9 @@ def schema_of(data: DataSet, columns: Columns) -> pa.Schema:
     """Read the columns of a data set."""
     if data.kind == STORE:
         return open_store(data, columns).schema
+    if data.kind == TOPIC:
+        times = text_times(columns)
+        return timed_schema(topic_fields(data, times), times)
     first = files_of(data)[:1]
     for batch in read_all(first, None, text_times(columns), batch_rows=1):
         return batch.schema
@@ -52,6 +73,8 @@ def count_of(data: DataSet, columns: Columns) -> int | None:
     """Count the events, where that needs no reading."""
     if data.kind == STORE:
         return len(open_store(data, columns))
+    if data.kind == TOPIC:
+        return None
     files = files_of(data)
     if any(content_of(file.name) != "parquet" for file in files):
         return None
@@ -87,6 +110,8 @@ def _batches(data: DataSet, columns: Columns, names: Sequence[str] | None) -> It
 
 def sample_of(data: DataSet, columns: Columns, rows: int) -> pa.Table:
     """Read the first events of a data set."""
+    if data.kind == TOPIC:
+        return topic_sample(data, text_times(columns), rows)
     found: list[pa.Table] = []
     have = 0
     for batch in _batches(data, columns, None):

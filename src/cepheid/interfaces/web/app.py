@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from cepheid.errors import CepheidError, visible
 from cepheid.interfaces.web import live_pages, query_pages, run_pages, timeline_pages
 from cepheid.interfaces.web.answers import Bench, json
 from cepheid.interfaces.web.guard import Guard
@@ -41,7 +42,7 @@ def make_app(settings: Settings, *, token: str, port: int) -> Starlette:
             *(route for module in pages for route in module.ROUTES),
         ],
         middleware=[Middleware(Guard, token=token, port=port)],
-        exception_handlers={HTTPException: _fault, Exception: _broken},
+        exception_handlers={HTTPException: _fault, CepheidError: _refused, Exception: _broken},
         lifespan=lifespan,
     )
     app.state.bench = bench
@@ -59,6 +60,10 @@ async def _page(request: Request) -> HTMLResponse:
 async def _fault(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "Starlette chooses by type"
     return json({"message": error.detail}, error.status_code)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    return json({"message": visible(str(error), keep="\n")}, 422)
 
 
 async def _broken(_: Request, error: Exception) -> Response:

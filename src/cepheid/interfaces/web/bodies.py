@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -40,6 +40,7 @@ class AskedLive(Asked, frozen=True, kw_only=True):
     speed: float = 0.0
     watermark: str = "0 seconds"
     follow: bool = False
+    start: Literal["earliest", "latest"] = "earliest"
     state: str = ""
 
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from cepheid.interfaces.web.answers import Bench, json
 from cepheid.interfaces.web.bodies import AskedLive, read_body
-from cepheid.interfaces.web.live_task import PLACE
+from cepheid.interfaces.web.live_sources import PLACE
 from cepheid.interfaces.web.requests import LiveTask
 from cepheid.interfaces.web.runs import Run
 
@@ -24,7 +24,7 @@ STOP_S = 20.0
 
 
 async def start(request: Request) -> Response:
-    """Start a replay of a data set through a query or all rules; or go on with one."""
+    """Feed a data set to a query or all rules; or go on with that."""
     bench = Bench.of(request)
     body = await read_body(request, AskedLive)
     settings, data = bench.settings, bench.data(body.data)
@@ -40,6 +40,8 @@ async def start(request: Request) -> Response:
         before = bench.runs.find(body.state)
         if before is None or not (before.folder / PLACE).exists():
             raise HTTPException(409, "there is no state to go on from")
+        if before.task.data != data:
+            raise HTTPException(409, "the state is that of another data set: start anew")
         state = str(before.folder)
     run = bench.runs.start(
         lambda folder: LiveTask(
@@ -51,6 +53,7 @@ async def start(request: Request) -> Response:
             speed=body.speed,
             watermark=body.watermark,
             follow=body.follow,
+            start=body.start,
             state=state,
         )
     )

@@ -46,7 +46,7 @@ class MatchTask(Task, frozen=True, kw_only=True, tag="match"):
 
 
 class LiveTask(Task, frozen=True, kw_only=True, tag="live"):
-    """Replay events, or follow a folder, through live queries.
+    """Feed a replay, a folder that grows, or topics of Kafka to live queries.
 
     Attributes
     ----------
@@ -58,6 +58,8 @@ class LiveTask(Task, frozen=True, kw_only=True, tag="live"):
         The allowed lateness.
     follow
         Wait for new files in the folder after the last event.
+    start
+        Where topics are read from: ``earliest`` or ``latest``.
     state
         The folder of an earlier replay that stopped, to go on from there.
     """
@@ -66,6 +68,7 @@ class LiveTask(Task, frozen=True, kw_only=True, tag="live"):
     speed: float = 0.0
     watermark: str = "0 seconds"
     follow: bool = False
+    start: str = "earliest"
     state: str = ""
 
 

@@ -11,8 +11,17 @@ from pathlib import Path
 import msgspec
 
 from cepheid.interfaces.cli_input import IMPORTED, WrongUseError, name_of
-from cepheid.interfaces.data_sets import FOLDER, Columns, DataSet, check_place, is_store, sets_of
+from cepheid.interfaces.data_sets import (
+    FOLDER,
+    TOPIC,
+    Columns,
+    DataSet,
+    check_place,
+    is_store,
+    sets_of,
+)
 from cepheid.interfaces.rules import read_rules
+from cepheid.interfaces.stream_options import KAFKA, kafka_place
 
 RULE_ENDINGS = {".cq", ".sql", ".yaml", ".yml"}
 
@@ -23,6 +32,13 @@ class Limits(msgspec.Struct, frozen=True):
     rows: int = 100_000
     bytes: int = 256 << 20
     seconds: float = 300.0
+
+
+class TopicOptions(msgspec.Struct, frozen=True):
+    """How topics of Kafka are read: the columns of their records, and settings of the client."""
+
+    fields: str = ""
+    settings: dict[str, str] = {}
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -40,9 +56,14 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def find_settings(
-    places: Iterable[str], columns: Columns, limits: Limits, *, write: bool
+    places: Iterable[str],
+    columns: Columns,
+    limits: Limits,
+    *,
+    write: bool,
+    topics: TopicOptions | None = None,
 ) -> Settings:
-    """Find data sets, stores and folders of rules; without any, the bundled events.
+    """Find data sets, stores, topics and folders of rules; without any, the bundled events.
 
     Raises
     ------
@@ -55,7 +76,9 @@ def find_settings(
     given = list(places) or [str(path) for path in _bundled()]
     for place in given:
         path = Path(place)
-        if path.is_dir() and not is_store(path) and _has_rules(path):
+        if place.startswith(KAFKA):
+            _add(sets, _topic(place, topics or TopicOptions()))
+        elif path.is_dir() and not is_store(path) and _has_rules(path):
             queries |= {name: rule.query for name, rule in read_rules(path).rules.items()}
             folder = folder or path.resolve()
         else:
@@ -70,6 +93,15 @@ def _bundled() -> list[Path]:
 
 def _has_rules(path: Path) -> bool:
     return any(file.suffix in RULE_ENDINGS for file in path.rglob("*") if file.is_file())
+
+
+def _topic(place: str, options: TopicOptions) -> DataSet:
+    """Name topics; nobody asks the broker yet."""
+    servers, topics = kafka_place(place)
+    if not servers or not topics:
+        message = "a source of Kafka is kafka://host:9092/topic"
+        raise WrongUseError(message)
+    return DataSet(topics, TOPIC, place, options.fields, options.settings)
 
 
 def _add_sets(sets: dict[str, DataSet], place: str) -> None:
@@ -92,4 +124,4 @@ def _add(sets: dict[str, DataSet], one: DataSet) -> None:
         if sets[chosen].place == one.place:
             return
         chosen, number = f"{stem} {number}", number + 1
-    sets[chosen] = DataSet(chosen, one.kind, one.place)
+    sets[chosen] = msgspec.structs.replace(one, name=chosen)

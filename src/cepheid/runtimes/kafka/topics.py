@@ -64,3 +64,21 @@ class Topics:
 
 def _create(topic: str) -> str:
     return f"kafka-topics --create --topic {topic}"
+
+
+def refuse_new_topics(
+    read: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
+) -> None:
+    """Refuse topics that end before what was read of them.
+
+    Raises
+    ------
+    DataError
+        E563: such a topic was deleted and created again.
+    """
+    for (topic, partition), offset in read.items():
+        at = ends.get((topic, partition), offset)
+        if at < offset:
+            message = f"topic `{topic}` ends at offset {at} of partition {partition}, "
+            message += f"but the query has read up to {offset}"
+            fail("E563", message, "if the topic was created anew, start with a new checkpoint")

@@ -27,7 +27,7 @@ from cepheid.runtimes.kafka.offsets import (
     shared,
     spans,
 )
-from cepheid.runtimes.kafka.topics import EARLIEST, LATEST, Topics
+from cepheid.runtimes.kafka.topics import EARLIEST, LATEST, Topics, refuse_new_topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,14 +146,10 @@ if LIMITS:
                 E563 if a topic ends before the offset: it was deleted and created again.
             """
             end = flat(self._target or self._topics.offsets(LATEST))
-            for (topic, partition), offset in flat(start).items():
-                at = end.setdefault((topic, partition), offset)
-                if at < offset and self._target is None:
-                    message = f"topic `{topic}` ends at offset {at} of partition {partition}, "
-                    message += f"but the query has read up to {offset}"
-                    help_ = "if the topic was created anew, start with a new checkpoint"
-                    fail("E563", message, help_)
-                end[topic, partition] = max(at, offset)
+            if self._target is None:
+                refuse_new_topics(flat(start), end)
+            for place, offset in flat(start).items():
+                end[place] = max(end.get(place, offset), offset)
             found = in_order(end)
             rows = getattr(limit, "max_rows", 0)
             return limited(start, found, rows) if rows else found
