@@ -40,6 +40,18 @@ REFUSED: list[tuple[str, ...]] = [
     ("mcp", "events", "--seconds", "0"),
     ("mcp", "events", "--time-unit", "nonsense"),
     ("mcp", "events", "--time-format", "nonsense"),
+    ("serve", "nonsense"),
+    ("serve", "kafka://host:9092"),
+    ("serve", "events", "--port", "-1"),
+    ("serve", "events", "--port", "65536"),
+    ("serve", "events", "--rows", "0"),
+    ("serve", "events", "--seconds", "0"),
+    ("serve", "events", "--time-unit", "nonsense"),
+    ("serve", "events", "--time-format", "nonsense"),
+    ("serve", "events", "--columns", "ts timestamp"),
+    ("serve", "kafka://host:9092/topic", "--columns", "nonsense"),
+    ("serve", "events", "--kafka", "security.protocol=SSL"),
+    ("serve", "kafka://host:9092/topic", "--kafka", "nonsense"),
     (*RUN, "--output", "o.csv", "--format", "table"),
     (*RUN, "--format", "nonsense"),
     (*RUN, "--engine", "nonsense"),
@@ -189,6 +201,7 @@ ANYTHING = {
     ("stream", "checkpoint"), ("stream", "master"), ("stream", "packages"), ("why", "time"),
     ("why", "type"), ("demo", "page"), ("backtest", "measure"), ("backtest", "type"),
     ("discover", "label"), ("discover", "type"), ("mcp", "time"), ("mcp", "type"),
+    ("serve", "time"), ("serve", "type"), ("serve", "write"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""
 

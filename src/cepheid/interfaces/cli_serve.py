@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Annotated
 
+from cepheid.api import query
 from cepheid.errors import DataError, Diagnostic
 from cepheid.interfaces.cli_input import WrongUseError, refuse_options
 from cepheid.interfaces.cli_options import FormatOption, TimeOption, TypeOption, UnitOption
@@ -21,9 +22,9 @@ def serve(
             "kafka://host:9092/topic."
         ),
     ] = None,
-    port: Annotated[int, Option(help="The port; 0 is any that is free.")] = 8765,
-    rows: Annotated[int, Option(help="Rows that a run keeps, at most.")] = 100_000,
-    seconds: Annotated[int, Option(help="Seconds that a run may take.")] = 300,
+    port: Annotated[int, Option(help="The port; 0 is any that is free.", min=0)] = 8765,
+    rows: Annotated[int, Option(help="Rows that a run keeps, at most.", min=1)] = 100_000,
+    seconds: Annotated[int, Option(help="Seconds that a run may take.", min=1)] = 300,
     write: Annotated[
         bool, Option("--write", help="Allow to save queries in the folder of rules.")
     ] = False,
@@ -50,14 +51,19 @@ def serve(
         raise DataError([Diagnostic("E585", message, helps=helps)])
     # Arrow takes longer to load than most commands run.
     from cepheid.interfaces.data_sets import Columns
+    from cepheid.interfaces.topic_records import named_fields
     from cepheid.interfaces.web.server import serve as run_server
     from cepheid.interfaces.web.settings import Limits, TopicOptions, find_settings
 
+    # Options that are wrong are told now, and not at the first query.
+    query("PATTERN A", time=time, type=type_, time_unit=time_unit, time_format=time_format)
     if wrong := next((one for one in kafka or () if "=" not in one), None):
         message = f"--kafka is name=value, not {wrong}"
         raise WrongUseError(message)
     if not any(one.startswith(KAFKA) for one in places or ()):
         refuse_options("no place is a topic of Kafka", columns=columns, kafka=kafka)
+    if columns:
+        named_fields(columns, time)
     topics = TopicOptions(columns or "", dict(one.split("=", 1) for one in kafka or ()))
     settings = find_settings(
         places or [],

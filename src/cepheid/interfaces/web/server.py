@@ -27,8 +27,9 @@ def serve(settings: Settings, port: int, tell: Callable[[str], None]) -> None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((HOST, port))
-        except OSError as error:
-            message = f"could not listen on port {port}: {error.strerror}; choose one with --port"
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            message = f"could not listen on port {port}: {why}; choose one with --port"
             raise WrongUseError(message) from None
         # Requests wait in the queue until the loop runs.
         listening.listen(64)
