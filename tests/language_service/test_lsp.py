@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -134,6 +136,32 @@ def talk(folder: Path, talk_: Talk, settings: object = None) -> None:
             await client.stop()  # type: ignore[no-untyped-call]  # pygls has no types there
 
     asyncio.run(whole())
+
+
+def framed(method: str, number: int | None = None, **params: object) -> bytes:
+    message = {"jsonrpc": "2.0", "method": method, "params": params}
+    body = json.dumps(message if number is None else {**message, "id": number}).encode()
+    return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def test_a_late_question_and_an_orderly_end() -> None:
+    asked = {
+        "textDocument": {"uri": "file:///not/open.cq"},
+        "position": {"line": 5, "character": 2},
+    }
+    talk_ = [
+        framed("initialize", 1, processId=None, rootUri=None, capabilities={}),
+        framed("initialized"),
+        framed("textDocument/hover", 2, **asked),
+        framed("shutdown", 3),
+        framed("exit"),
+    ]
+    done = subprocess.run(
+        [PROGRAM, "lsp"], input=b"".join(talk_), capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b'"error"' not in done.stdout
+    assert b'"id": 2, "jsonrpc": "2.0", "result": null' in done.stdout
 
 
 @pytest.fixture

@@ -358,8 +358,10 @@ def main() -> None:
         except (CepheidError, WrongUseError) as error:
             sys.exit(_report(error))
         finally:
-            # What is still buffered meets a closed pipe here, not when Python shuts down.
-            sys.stdout.flush()
+            # What is still buffered meets a closed pipe here, not when Python shuts down. A server
+            # of a protocol has closed its output itself.
+            if not sys.stdout.closed:
+                sys.stdout.flush()
     except BrokenPipeError:
         # Python would try once more when it ends, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

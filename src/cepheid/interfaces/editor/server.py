@@ -73,8 +73,9 @@ class QueryServer(LanguageServer):
         return [Path(path) for path in paths if path]
 
     def document(self, uri: str) -> Document:
-        """Open a document of the editor."""
-        text = self.workspace.get_text_document(uri).source
+        """Look up a document of the editor; one that it has closed meanwhile is empty."""
+        opened = self.workspace.text_documents.get(uri)
+        text = "" if opened is None else opened.source
         path = to_fs_path(uri)
         folders = self.folders
         root = folders[0] if folders else None
