@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 
 from cepheid.expressions.format import KEYWORDS
+from cepheid.expressions.functions import FUNCTIONS
 
 MARKS = {
     "->": "for one event after the other write `SEQ({0})`",
     "=>": "for one event after the other write `SEQ({0})`",
+    "::": "write `CAST(x AS BIGINT)`",
     "&&": "write `AND`",
     "&": "write `AND`",
     "||": "write `OR`, or `CONCAT(a, b)` for two texts",
@@ -166,9 +168,24 @@ def other_clauses(text: str, start: int) -> str:
         return "name the column: `GROUP BY x`"
     if rest.startswith("(") and re.search(r"\bGROUP\s+BY\s[\w\s,.]*$", before):
         return "compute it before: `CREATE STREAM keyed AS SELECT HOUR(ts) AS h, x FROM events;`"
+    if rest.startswith(",") and re.search(r"\bFROM\s+\w+(?:\s+\w+)?$", before):
+        return "join streams by a condition: `FROM a JOIN b ON a.id = b.id WINDOW 1 hour`"
+    part = re.search(r"\bEXTRACT\s*\(\s*(\w+)$", before)
+    if part and rest.startswith("FROM"):
+        return f"write `{part.group(1)}(time)`" if part.group(1) in FUNCTIONS else ""
     # A word where a name may stand is read as that name, so the mistake shows one word late.
     near = re.findall(r"^\w+", rest) + re.findall(r"\w+$", before)
-    return next((_OF_SELECT[word] for word in near if word in _OF_SELECT), "")
+    found = next((_OF_SELECT[word] for word in near if word in _OF_SELECT), "")
+    return found or _unnamed(text, start)
+
+
+def _unnamed(text: str, start: int) -> str:
+    """Return a help for the name of a column without AS."""
+    alias = re.match(r"([^\W\d]\w*)\s*(?:,|from\b)", text[start:], re.IGNORECASE)
+    after = re.search(r"[\w)`']$", text[:start].rstrip())
+    if clause_at(text, start) != "SELECT" or not alias or not after:
+        return ""
+    return "" if alias.group(1).upper() in KEYWORDS else f"write `AS {alias.group(1)}`"
 
 
 def other_shapes(text: str, start: int) -> list[str]:
