@@ -22,6 +22,8 @@ from rich.table import Table
 TYPES = [f"T{n}" for n in range(40)]
 EVENTS = 1_000_000
 TRAILING_EVENTS = 20_000
+EXPIRING_EVENTS = 5_000
+KEYS = 4
 COUNTS = (10, 20, 50, 100)
 BARRED_MAX = 20
 WINDOWS = {
@@ -29,6 +31,11 @@ WINDOWS = {
     "sliding": "WITHIN 10 seconds SLIDE 2 seconds",
 }
 TRAILING = "WITHIN 0.1 seconds"
+EXPIRING = {
+    "EMIT ON EXPIRY": ("", f"{TRAILING} EMIT ON EXPIRY"),
+    f"{KEYS} partitions in a group": ("[key] AND ", TRAILING),
+}
+"""Windows without SLIDE that are evaluated when events leave, too: conditions and clauses."""
 
 
 def make_events(count: int) -> pa.Table:
@@ -37,7 +44,8 @@ def make_events(count: int) -> pa.Table:
     names = pa.array(["S", *TYPES])
     kind = np.where(random.random(count) < 0.5, 0, random.integers(1, len(TYPES) + 1, count))
     types = names.take(pa.array(kind))
-    return pa.table({"ts": np.arange(count) * 1000, "type": types, "x": random.random(count)})
+    columns = {"ts": np.arange(count) * 1000, "type": types, "x": random.random(count)}
+    return pa.table(columns | {"key": random.integers(0, KEYS, count)})
 
 
 def _patterns(count: int) -> dict[str, list[str]]:
@@ -71,10 +79,16 @@ def rows(shrink: int) -> Iterator[Row]:
         queries = [_query("COUNT(*)", pattern, TRAILING) for pattern in patterns]
         title = f"{count} queries, {what}, without SLIDE"
         yield Row(title, queries, TRAILING_EVENTS // shrink, count / 2, read_once=False)
+    count = COUNTS[0]
+    patterns = _patterns(count)["each begins in its own way"]
+    for what, (condition, window) in EXPIRING.items():
+        queries = [_query("COUNT(*)", pattern, window, condition) for pattern in patterns]
+        title = f"{count} queries, {what}, without SLIDE"
+        yield Row(title, queries, EXPIRING_EVENTS // shrink, count / 2, read_once=False)
 
 
-def _query(aggregate: str, pattern: str, window: str) -> str:
-    return f"RETURN {aggregate} PATTERN {pattern} WHERE S.x > NEXT(S).x {window}"
+def _query(aggregate: str, pattern: str, window: str, condition: str = "") -> str:
+    return f"RETURN {aggregate} PATTERN {pattern} WHERE {condition}S.x > NEXT(S).x {window}"
 
 
 def run(*, shrink: int, tell: Callable[[str], None]) -> tuple[Table, list[str]]:
