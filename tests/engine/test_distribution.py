@@ -122,3 +122,9 @@ def test_sums_of_what_is_not_finite_are_refused() -> None:
         cepheid.query("RETURN MEDIAN(SUM(A.x)) PATTERN A+ WHERE A.x < 9").run(events).to_pylist()
     )
     assert row["sum_A_x"] == 1.0
+
+
+def test_sums_beyond_doubles_are_refused() -> None:
+    events = pa.table({"ts": [1, 2], "type": ["A", "A"], "x": [1e308, 1e308]})
+    with pytest.raises(DataError, match="E576"):
+        cepheid.query("RETURN HISTOGRAM(SUM(A.x)) PATTERN A+").run(events)

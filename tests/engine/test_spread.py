@@ -108,3 +108,22 @@ def test_numbers_that_are_none_are_told(value: str) -> None:
     events: Any = pa.table({"ts": [1, 2], "type": ["A", "A"], "x": [math.nan, math.inf]})
     (row,) = cepheid.query(f"RETURN VAR({value}) AS v PATTERN A+").run(events).to_pylist()
     assert math.isnan(row["v"]) == value.endswith(("x", "x)"))
+
+
+@pytest.mark.parametrize("semantics", ["any", "next", "contiguous"])
+def test_spreads_of_huge_values_are_right_or_infinite(semantics: str) -> None:
+    """Deviations stay finite where squares do not."""
+    events = pa.table({"ts": [1, 2], "type": ["A", "A"], "x": [3e200, -1e200]})
+    values = "STDDEV_POP(SUM(A.x)) AS deviation, VAR(SUM(A.x)) AS spread, VAR(A.x) AS each"
+    (row,) = (
+        cepheid.query(f"RETURN {values} PATTERN A+ SEMANTICS {semantics}").run(events).to_pylist()
+    )
+    # Sums are 3, -1 and 2, times 1e200.
+    assert row["deviation"] == pytest.approx(math.sqrt(26 / 9) * 1e200)
+    assert (row["spread"], row["each"]) == (math.inf, math.inf)
+
+
+def test_spreads_of_tiny_values_do_not_vanish() -> None:
+    events = pa.table({"ts": [1, 2], "type": ["A", "A"], "x": [3e-200, -1e-200]})
+    (row,) = cepheid.query("RETURN STDDEV_POP(SUM(A.x)) AS s PATTERN A+").run(events).to_pylist()
+    assert row["s"] == pytest.approx(math.sqrt(26 / 9) * 1e-200)

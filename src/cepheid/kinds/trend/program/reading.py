@@ -67,6 +67,7 @@ def fill_weights(row: NDArray[Any], columns: Columns, what: str, attribute: str 
     if adds:
         row[:] = vector.numbers
     if what == "squares":
-        row *= row
+        with np.errstate(over="ignore"):
+            row *= row
     if vector.valid is not None:
         row[~vector.valid] = 0

@@ -24,21 +24,30 @@ def spread_column(job: Job, spread: Spread, numbers: NDArray[Any]) -> Any:
         names = (value.variable, value.attribute)
         first, second = Part("sum", *names), Part("squares", *names)
         count = numbers[:, parts.index(Part("values", *names))]
-    mean = _ratio(numbers[:, parts.index(first)], count)
-    squares = _ratio(numbers[:, parts.index(second)], count)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        variance = squares - mean * mean
+        mean, of_mean = _ratio(numbers[:, parts.index(first)], count)
+        squares, of_squares = _ratio(numbers[:, parts.index(second)], count)
+        # In units of a power of two near the root of the mean square, nothing leaves the doubles.
+        unit = (of_squares + np.frexp(squares)[1]) // 2
+        mean = np.ldexp(mean, steps(of_mean - unit))
+        variance = np.ldexp(squares, steps(of_squares - 2 * unit)) - mean * mean
         variance = np.where(variance < 0, 0.0, variance)
+        # Squares of single events are doubles.
+        variance = np.where(np.isposinf(squares) & np.isfinite(mean), np.inf, variance)
         values = to_double(count)
         if spread.function.is_sample:
             # Of infinitely many values, one more or less does not matter.
             variance *= np.where(np.isfinite(values), values / (values - 1), 1.0)
+        if spread.function.is_root:
+            found = np.ldexp(np.sqrt(variance), steps(unit))
+        else:
+            found = np.ldexp(variance, steps(2 * unit))
     least = 1 if spread.function.is_sample else 0
-    found = np.sqrt(variance) if spread.function.is_root else variance
     return pa.array(found, mask=values <= least)
 
 
-def _ratio(total: NDArray[Any], count: NDArray[Any]) -> NDArray[np.float64]:
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        powers = steps(total.imag - count.imag)
-        return np.asarray(np.ldexp(total.real / count.real, powers), np.float64)
+def _ratio(
+    total: NDArray[Any], count: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Divide wide numbers; return doubles and the powers of two by which they are multiplied."""
+    return total.real / count.real, total.imag - count.imag

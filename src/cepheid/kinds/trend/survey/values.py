@@ -186,15 +186,12 @@ class _Counter:
         used = np.zeros(len(added), np.bool_)
         used[self._segments.rows[self._bound]] = True
         added = np.where(used, added, 0.0)
-        if not np.isfinite(added).all():
-            message = f"`{self._value.attribute}` has a value that is not finite, so a sum of it "
-            helps = (
-                f"leave it out: `WHERE {self._value.variable}.{self._value.attribute} < 1e300`",
-            )
-            raise DataError([Diagnostic("E576", f"{message}has no bin", helps=helps)])
+        with np.errstate(over="ignore", invalid="ignore"):
+            sizes = self._in_segments(np.where(self._bound, np.abs(added[self._segments.rows]), 0))
+        if not np.isfinite(sizes).all():
+            raise self._without_bin(added)
         unit, parts = _common_unit(added)
         if not unit:
-            sizes = self._in_segments(np.where(self._bound, np.abs(added[self._segments.rows]), 0))
             unit, parts = max(float(sizes.max()), 1e-300) / self.most / GROWTH**4, 1.0
         events = int(self._in_segments(self._bound.astype(np.int64)).max())
         while True:
@@ -211,6 +208,18 @@ class _Counter:
             zero = int((self.most - 1) * (below / (above + below)))
             yield _Bins(self.most, zero, unit, parts, error, shifts)
             unit, parts = unit * GROWTH / parts, 1.0
+
+    def _without_bin(self, added: NDArray[np.float64]) -> DataError:
+        """Tell that a sum has no bin, since values are too large or no numbers."""
+        name = self._value.attribute
+        message = (
+            f"`{name}` has values that are too large: a sum of their sizes is infinite, so it "
+        )
+        if not np.isfinite(added).all():
+            message = f"`{name}` has a value that is not finite, so a sum of it "
+        value = f"{self._value.variable}.{name}"
+        helps = (f"leave it out: `WHERE {value} < 1e300 AND {value} > -1e300`",)
+        return DataError([Diagnostic("E576", f"{message}has no bin", helps=helps)])
 
     def _in_segments(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Add up numbers of rows by segment."""
