@@ -89,6 +89,8 @@ class SelectFunction(StrEnum):
     APPROX_PERCENTILE = "APPROX_PERCENTILE"
 
 
+SKETCH_EXACT = 1024
+"""Up to this many distinct values, estimates are exact (§10.14)."""
 COUNTS_DISTINCT = frozenset({SelectFunction.DISTINCT, SelectFunction.APPROX_DISTINCT})
 PERCENTILES = frozenset({SelectFunction.PERCENTILE, SelectFunction.APPROX_PERCENTILE})
 SKETCHED = frozenset({SelectFunction.APPROX_DISTINCT, SelectFunction.APPROX_PERCENTILE})

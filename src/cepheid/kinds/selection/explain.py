@@ -7,9 +7,16 @@ import msgspec
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import as_written, format_expression
 from cepheid.jobs.explain_parts import Section
-from cepheid.kinds.selection.sketches import EXACT_MAX
 from cepheid.language import tree
-from cepheid.plans.selection import HOLISTIC, SKETCHED, Extent, Selection, SelectKind, SelectWindow
+from cepheid.plans.selection import (
+    HOLISTIC,
+    SKETCH_EXACT,
+    SKETCHED,
+    Extent,
+    Selection,
+    SelectKind,
+    SelectWindow,
+)
 
 
 def title_of_select(select: Selection) -> str:
@@ -60,7 +67,7 @@ def describe_select(select: Selection, *, spark: bool) -> list[Section]:
 
 
 _SKETCHES = (
-    f"exact up to {EXACT_MAX:,} different values of a group in a window",
+    f"exact up to {SKETCH_EXACT:,} different values of a group in a window",
     "with more, a number of distinct values is within 2.44 %, with probability 99.7 %,",
     "and the rank of a percentile within 0.68 % of all values, with probability 99 %",
 )

@@ -21,10 +21,10 @@ from cepheid.events.schema import ValueKind
 from cepheid.kinds.selection.bags import Bags, bag_column, bags_from_table, bags_to_columns
 from cepheid.kinds.selection.groups import Codes
 from cepheid.memory_limits import current, too_much_state
-from cepheid.plans.selection import SKETCHED, SelectFunction
+from cepheid.plans.selection import SKETCH_EXACT, SKETCHED, SelectFunction
 
-EXACT_MAX = 1024
-"""Up to this many distinct values, answers are exact."""
+EXACT_MAX = SKETCH_EXACT
+"""The maximum number of distinct values in a bag."""
 HLL_LG_K = 14
 """HyperLogLog of 2^14 registers: the relative error is below 2.44 % with probability 99.7 %."""
 KLL_K = 400
