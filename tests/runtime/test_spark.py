@@ -233,7 +233,7 @@ def test_mistakes_are_found_before_anything_runs(spark: SparkSession) -> None:
     frame = spark.createDataFrame(events_of(5))
     with pytest.raises(BindError, match="has no attribute `y`"):
         query("RETURN SUM(A.y) PATTERN A").run(frame)
-    partial = "RETURN MATCHES PATTERN SEQ(A a, A b) SEMANTICS contiguous WHERE [a.x]"
+    partial = "RETURN MATCHES PATTERN SEQ(A a, NOT NEXT C, A b) WHERE [a.x]"
     with pytest.raises(UnsupportedError):
         query(partial).run(frame)
     trailing = query("RETURN COUNT(*) PATTERN A WITHIN 1 second")

@@ -89,7 +89,7 @@ def test_matches_are_listed_beside_aggregates(spark: SparkSession) -> None:
 
 
 def test_what_cannot_be_run_is_named(spark: SparkSession) -> None:
-    text = "RETURN COUNT(*) PATTERN SEQ(A a, A b) WHERE [a.key] SEMANTICS contiguous"
+    text = "RETURN COUNT(*) PATTERN SEQ(A a, NOT NEXT C, B b) WHERE [a.key]"
     with pytest.raises(UnsupportedError) as caught:
         workload({"ab": QUERIES["ab"], "some": text}).run(frame_of(spark, events_of(10)))
     assert "--> some:" in str(caught.value)

@@ -73,6 +73,7 @@ def made(text: str = COUNT) -> list[Case]:
         cases += [(function, "tiebreak", first | {"tiebreak": v}) for v in ("x", 5, [1], None)]
         cases += [(function, "time_unit", first | {"time_unit": v}) for v in NO_CHOICES]
         cases += [(function, "time_format", first | {"time_format": v}) for v in (5, True)]
+        cases += [(function, "functions", first | {"functions": v}) for v in (5, "abs", [abs])]
     cases += [("query", "schema", {"text": text, "schema": value}) for value in (NONSENSE, 5)]
     cases += [("workload", "merge", {"queries": [text], "merge": v}) for v in NOT_TRUTHS]
     cases += [("workload", "queries", {"queries": v}) for v in (text, 5, [], [5], {1: text}, None)]

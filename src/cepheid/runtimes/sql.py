@@ -258,9 +258,9 @@ def _run(parts: Parts, known: Known, strategy: str | None, bounds: SearchBounds)
         if snapshot is None:
             table = _select(source, known, text)
             plan = bind_clause(site.clause, table.column_names, text, bounds)
-            _warn_of_nulls(plan, table)
             # As many threads as Arrow itself has for its columns.
             found = recognize(plan, table, threads=pa.cpu_count())
+            _warn_of_nulls(plan, table)
         else:
             plan = bind_clause(site.clause, snapshot.manifest.schema.names, text, bounds)
             found = run_clause(snapshot, plan, strategy).table
