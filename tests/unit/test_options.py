@@ -33,6 +33,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "explain": cepheid.CompiledQuery.explain,
     "run": cepheid.CompiledQuery.run,
     "matches": cepheid.CompiledQuery.matches,
+    "show": cepheid.CompiledQuery.show,
     "why_not": cepheid.CompiledQuery.why_not,
     "stream": cepheid.CompiledQuery.stream,
     "with_schema": cepheid.CompiledQuery.with_schema,
@@ -117,7 +118,7 @@ def with_events(name: str) -> list[Case]:
         cases += [(function, "device", events | {"device": v}) for v in NO_CHOICES]
         if name in ("path", "pathlike", "store"):
             cases.append((function, "device", events | {"device": "gpu"}))
-    for function in ("run", "why_not", "workload.run"):
+    for function in ("run", "show", "why_not", "workload.run"):
         cases += [(function, "spark", events | {"spark": value}) for value in (NONSENSE, 5)]
     cases += [("run", "strategy", events | {"strategy": value}) for value in NO_CHOICES[2:]]
     cases.append(("explain", "changes", {"changes": True, "format": "json"}))
@@ -157,6 +158,7 @@ CASES += [
     for function, more in (
         ("run", {}),
         ("matches", {}),
+        ("show", {}),
         ("why_not", {}),
         ("workload.run", {}),
         ("stream", {"watermark": "1 second"}),
