@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 def leave_out(reason: str) -> None:
-    """Skip a test where Maven or PostgreSQL is missing; CI installs both, so let it fail there."""
+    """Skip a test where a server or browser is missing; `.ci/run` installs all, so CI fails."""
     if os.environ.get("CI", "").lower() in {"1", "true"}:
         pytest.fail(f"CI leaves nothing out: {reason}")
     pytest.skip(reason)
