@@ -164,11 +164,30 @@ bench-peers: dev ## Ask other systems the same questions, and write docs/peers.m
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 .PHONY: lock
-lock: dev ## Write the versions installed in .venv to requirements/dev.txt
+lock: dev ## Write the versions in .venv to requirements/dev.txt, hashes and licences beside it; needs uv
 	@$(BIN)/python -m pip list --format freeze --exclude cepheid --exclude pip --exclude setuptools --exclude wheel \
 		| LC_ALL=C sort --ignore-case > $(LOCK).new
 	@mv $(LOCK).new $(LOCK)
+	uv pip compile --quiet pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
+		--constraint $(LOCK) --no-header --no-annotate --output-file requirements/run.txt
+	@$(BIN)/python requirements/licences.py > requirements/licences.md
 	@touch $(READY) $(STAMP)
+
+.PHONY: dist
+dist: dev ## Build the wheel and the source distribution into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+
+.PHONY: wheel
+wheel: dist ## Install the wheel into an environment of its own, and run the demo from it
+	@rm -rf build/wheel && $(PYTHON) -m venv build/wheel
+	@build/wheel/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK) dist/*.whl
+	@cd build/wheel && bin/cepheid demo
+
+.PHONY: sbom
+sbom: dist ## Write dist/cepheid.cdx.json, the bill of materials of all extras; needs uv
+	@uvx --quiet --from cyclonedx-bom cyclonedx-py requirements requirements/run.txt --pyproject pyproject.toml \
+		--output-reproducible --output-format JSON --output-file dist/cepheid.cdx.json
 
 .PHONY: ci
 ci: ## Run what CI runs: lint, then test

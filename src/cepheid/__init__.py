@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cepheid.statements import sql
     from cepheid.workloads import Workload, workload
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 _HOME = {
     "query": "cepheid.api",
