@@ -12,8 +12,8 @@ from cepheid.accelerator.kernels.trends import trend_kernel
 from cepheid.accelerator.schedule import Pace, Place
 from cepheid.arrays.columns import KeyTable
 from cepheid.kinds.trend.device import trends as device_trends
+from cepheid.kinds.trend.device.split import run_split
 from cepheid.kinds.trend.program.job import lower
-from cepheid.runtimes.device_split import run_split
 
 
 def workloads() -> None:

@@ -18,9 +18,9 @@ from cepheid.api import query
 from cepheid.errors import UnsupportedError
 from cepheid.jobs.kind import needs_of
 from cepheid.jobs.local_jobs import slices_of
+from cepheid.kinds.trend.device import run as local_device
 from cepheid.kinds.trend.program.job import lower
 from cepheid.plans.plan import TrendPlan
-from cepheid.runtimes import device as local_device
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import choice, choices, patterns, streams
 

@@ -14,9 +14,9 @@ from cepheid.accelerator.schedule import Pace, Place
 from cepheid.api import query
 from cepheid.errors import DataError
 from cepheid.jobs.local_jobs import slices_of
+from cepheid.kinds.trend.device import split as local_split
+from cepheid.kinds.trend.device.split import run_split
 from cepheid.plans.plan import TrendPlan
-from cepheid.runtimes import device_split as local_split
-from cepheid.runtimes.device_split import run_split
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -15,7 +15,6 @@ from cepheid.errors import UnsupportedError
 from cepheid.kinds.trend.device import trends
 from cepheid.kinds.trend.program.job import lower
 from cepheid.plans.plan import TrendPlan
-from cepheid.runtimes import device as local_device
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import choice, streams
 
@@ -47,9 +46,7 @@ def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     events = data.draw(streams(SCHEMA, events_max=10))
     assume(events)
     table = sized(events)
-    actual = local_device.run_trends(
-        lower(TrendPlan.of(compiled.plan)), table, forced=True
-    ).to_pylist()
+    actual = compiled.run(table, device="gpu").to_pylist()
     expected = evaluate(compiled.tree, events)
     assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"
 

@@ -8,6 +8,7 @@ import warnings
 from enum import StrEnum
 from typing import Any
 
+from cepheid.accelerator.failures import broken_device, first_line
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.options import DEVICES, one_of
 
@@ -26,6 +27,12 @@ class Found(StrEnum):
     GPU = "gpu"
     SIMULATOR = "simulator"
     NONE = "none"
+    BROKEN = "broken"
+
+    @property
+    def usable(self) -> bool:
+        """Check whether kernels run there."""
+        return self in (Found.GPU, Found.SIMULATOR)
 
 
 def parse_device(name: str) -> Device:
@@ -50,6 +57,8 @@ def find_device() -> tuple[Found, str]:
             cuda: Any = importlib.import_module("numba.cuda")
     except ImportError as error:
         return Found.NONE, f"numba.cuda cannot be loaded ({error})"
+    except Exception as error:  # noqa: BLE001, RUF100  # a library that does not fit fails in any way
+        return Found.BROKEN, f"numba.cuda cannot be loaded ({first_line(error)})"
     if numba.config.ENABLE_CUDASIM:
         return Found.SIMULATOR, "numba's simulator of a GPU, which is slow and for tests"
     _allow_few_blocks()
@@ -57,8 +66,13 @@ def find_device() -> tuple[Found, str]:
         if not cuda.is_available():
             return Found.NONE, "no GPU with a working CUDA driver was found"
         name = cuda.get_current_device().name
+        # Loads numba.cuda, which takes a moment.
+        from cepheid.accelerator.kernels import trial
+
+        if not trial.adds_one():
+            return Found.BROKEN, "a kernel gave a wrong result"
     except Exception as error:  # noqa: BLE001, RUF100  # drivers fail in many ways, and none may stop a run
-        return Found.NONE, f"the CUDA driver failed ({type(error).__name__})"
+        return Found.BROKEN, f"the first kernel failed ({first_line(error)})"
     return Found.GPU, name.decode() if isinstance(name, bytes) else str(name)
 
 
@@ -86,7 +100,7 @@ def select_device(address: str) -> tuple[Found, str]:
         cuda.select_device(number)
         name = cuda.get_current_device().name
     except Exception as error:  # noqa: BLE001, RUF100  # drivers fail in many ways, and none may stop a run
-        return Found.NONE, f"there is no GPU `{address}` ({type(error).__name__})"
+        return Found.NONE, f"there is no GPU `{address}` ({first_line(error)})"
     return Found.GPU, name.decode() if isinstance(name, bytes) else str(name)
 
 
@@ -100,9 +114,11 @@ def require_device() -> Found:
     Raises
     ------
     UnsupportedError
-        E551 if there is neither a GPU nor its simulator.
+        E551 if there is neither a GPU nor its simulator, E554 if the GPU does not work.
     """
     found, name = find_device()
+    if found is Found.BROKEN:
+        raise broken_device(name)
     if found is Found.NONE:
         helps = (
             "install `cepheid[gpu]` on a machine with an NVIDIA GPU and its driver",

@@ -145,4 +145,6 @@ def _gpu() -> Finding:
     from cepheid.accelerator.device import Found, find_device
 
     found, name = find_device()
-    return Finding("GPU", name if found is not Found.NONE else f"none: {name}")
+    if found is Found.BROKEN:
+        return Finding("GPU", f"does not work: {name}")
+    return Finding("GPU", name if found.usable else f"none: {name}")

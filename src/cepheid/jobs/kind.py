@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cepheid.jobs.derived import Derivation, Splits
+    from cepheid.jobs.device_jobs import DeviceJob
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.task_jobs import TaskJob
@@ -133,6 +134,10 @@ class Kind(ABC):
         """Explain why a query cannot run on a GPU in this process; empty if it can."""
         del plan
         return "only aggregates of matches run on a GPU"
+
+    def device_job(self, plan: Any) -> DeviceJob:
+        """Create the job that a GPU runs, if ``why_not_on_device`` has no reason against it."""
+        raise AssertionError(plan)
 
     def keeps(self, plan: Any) -> Callable[[Any], Any] | None:
         """Build a function that marks the relevant events of columns; None if all are relevant."""

@@ -107,7 +107,9 @@ def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
         source = timed_table(as_table(events), workload.times)
     shared = workload.shared(source.schema)
     if there.wants_device(device, source) and not shared.beside:
-        return there.run_on_device(shared, source, device, merge=workload.merge)
+        tables = there.run_on_device(shared, source, device, merge=workload.merge)
+        if tables is not None:
+            return tables
     if isinstance(source, pa.RecordBatchReader):
         return run_workload_reader(shared, source)
     return run_workload_table(shared, source)

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
+from cepheid.accelerator.device import Device, parse_device
+from cepheid.accelerator.failures import DeviceError, message_of, reporting_failures, warn_once
 from cepheid.accelerator.schedule import Place, Scheduler
-from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.jobs.local_jobs import slices_of
 from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.kinds.trend.ordered_input import Gate
@@ -21,7 +21,7 @@ from cepheid.kinds.workload import step as engine
 from cepheid.kinds.workload.shared_tables import SharedProgram
 from cepheid.kinds.workload.sharing import Group, SharedPlan, share
 from cepheid.plans.plan import TrendPlan
-from cepheid.runtimes.device import BATCH_ROWS, SMALL_ROWS, DeviceRun
+from cepheid.runtimes.device import BATCH_ROWS, SMALL_ROWS, refuse_query, wants_gpu
 
 Tables = dict[str, pa.Table]
 
@@ -44,35 +44,46 @@ def wants_device(name: str, events: Any) -> bool:
     ValueError
         If there is no device of this name.
     UnsupportedError
-        E551 if a GPU was requested and there is none.
+        E551 or E554 if a GPU was requested, and there is none or it does not work.
     """
     device = parse_device(name)
-    if device is Device.GPU:
-        require_device()
-        return True
     small = isinstance(events, pa.Table) and len(events) < SMALL_ROWS
-    return device is Device.AUTO and find_device()[0] is Found.GPU and not small
+    return wants_gpu(device) and (device is Device.GPU or not small)
 
 
 def run_on_device(
     shared: SharedPlan, events: pa.Table | pa.RecordBatchReader, name: str, *, merge: bool
-) -> Tables:
-    """Run a workload over a table or a reader.
+) -> Tables | None:
+    """Run a workload over a table or a reader; None if the device failed, and the CPU should run.
 
     Raises
     ------
     UnsupportedError
-        E552 if a GPU was requested and a query cannot run on it.
+        If a GPU was requested: E552 if a query cannot run on it, E554 if it fails. With ``auto``,
+        E554 if it fails after events of a reader were read.
     """
-    if parse_device(name) is Device.GPU:
+    forced = parse_device(name) is Device.GPU
+    if forced:
         _all_fit(shared)
+    try:
+        with reporting_failures():
+            return _run_units(shared, events, Place.GPU if forced else None, merge=merge)
+    except DeviceError as error:
+        if forced or not isinstance(events, pa.Table):
+            raise
+        warn_once(message_of(error))
+        return None
+
+
+def _run_units(
+    shared: SharedPlan, events: pa.Table | pa.RecordBatchReader, place: Place | None, *, merge: bool
+) -> Tables:
     batches: Iterable[pa.Table]
     if isinstance(events, pa.Table):
         batches = slices_of(sort_events(events, shared.plans[0]), BATCH_ROWS)
     else:
         batches = put_together(events, BATCH_ROWS)
-    forced = Place.GPU if parse_device(name) is Device.GPU else None
-    units = units_of(shared, events.schema, Scheduler(forced), merge=merge)
+    units = units_of(shared, events.schema, Scheduler(place), merge=merge)
     for batch in batches:
         for unit in units:
             unit.feed(batch)
@@ -85,9 +96,7 @@ def run_on_device(
 def _all_fit(shared: SharedPlan) -> None:
     for name, plan in zip(shared.names, shared.plans, strict=True):
         if why := why_not_on_device(plan):
-            helps = ('use device="auto", which runs such queries on the CPU',)
-            message = f"this query does not run on a GPU: {why}"
-            error = UnsupportedError([Diagnostic("E552", message, helps=helps)], plan.text)
+            error = refuse_query(why, plan.text)
             error.file = name
             raise error
 
@@ -150,6 +159,9 @@ class LoneUnit:
     """A query on the device that is not merged with others."""
 
     def __init__(self, name: str, plan: TrendPlan, schema: pa.Schema, scheduler: Scheduler) -> None:
+        # Loads numba.cuda, which takes a moment.
+        from cepheid.kinds.trend.device.run import DeviceRun
+
         self._name = name
         self._run = DeviceRun(lower(plan), schema, Scheduler(scheduler.forced))
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cepheid.jobs.derived import Derivation, Splits
+    from cepheid.jobs.device_jobs import DeviceJob
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.task_jobs import TaskJob
@@ -234,6 +235,12 @@ class TrendKind(TaskKind):
     def why_not_on_device(self, plan: TrendPlan) -> str:
         """Explain why a query cannot run on a GPU in this process; empty if it can."""
         return why_no_trends_on_device(plan)
+
+    def device_job(self, plan: TrendPlan) -> DeviceJob:
+        """Create the job that a GPU runs: products of matrices, or trends in whole windows."""
+        from cepheid.kinds.trend.device.run import DeviceTrends
+
+        return DeviceTrends(plan)
 
     def encoded(self, plan: TrendPlan) -> tuple[str, ...]:
         """List columns whose texts may be read as dictionaries: types, and keys of aggregates."""

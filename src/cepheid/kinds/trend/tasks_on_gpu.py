@@ -38,7 +38,7 @@ def summariser_of(job: Job) -> Summariser:
     if address is None or why_not_on_device(job.plan):
         return Summariser(job)
     found, name = select_device(address)
-    if found is Found.NONE:
+    if not found.usable:
         warnings.warn(f"a task has GPU {address}, but works on the CPU: {name}", stacklevel=2)
         return Summariser(job)
     # Loads numba.cuda, which takes a moment.
@@ -53,7 +53,7 @@ def on_device(job: Job) -> bool:
     address = task_address()
     if address is None or why_not_on_device(job.plan):
         return False
-    return select_device(address)[0] is not Found.NONE
+    return select_device(address)[0].usable
 
 
 def run_on_device(

@@ -18,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.accelerator.device import Found, find_device
+from cepheid.accelerator.failures import DeviceError, message_of, reporting_failures, warn_once
 from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
+from cepheid.arrays.columns import KeyTable
 from cepheid.kinds.trend.ordered_input import Gate
 from cepheid.kinds.trend.program.job import Job, lower
 from cepheid.kinds.trend.program.partials import key_table
@@ -47,10 +49,16 @@ class Made(NamedTuple):
 
 
 class Lanes:
-    """The threads of one device."""
+    """The threads of one device.
 
-    def __init__(self, plan: TrendPlan, schema: pa.Schema, place: Place, count: int) -> None:
+    With ``replaced``, the CPU works in the threads of a GPU after this has failed.
+    """
+
+    def __init__(
+        self, plan: TrendPlan, schema: pa.Schema, place: Place, count: int, *, replaced: bool
+    ) -> None:
         self._plan, self._schema, self._place = plan, schema, place
+        self._replaced, self._failed = replaced, False
         self._own = threading.local()
         self.pool = ThreadPoolExecutor(count, thread_name_prefix=f"cepheid-{place.value}")
 
@@ -63,14 +71,28 @@ class Lanes:
             # Jobs keep room for a batch, so threads do not share them.
             self._own.job = lower(self._plan)
         begun = time.perf_counter()
-        summariser = self._summariser(self._own.job)
-        summariser.feed(batch, last=True)
-        keys, summaries = summariser.close()
+        keys, summaries = self._reduced(batch)
         names = key_table(keys, np.arange(len(keys)), self._schema)
         return Made(names, summaries, self._place, len(batch), time.perf_counter() - begun)
 
+    def _reduced(self, batch: pa.Table) -> tuple[KeyTable, list[Summary]]:
+        """Reduce a batch to matrices; on the CPU once the device has failed."""
+        try:
+            with reporting_failures():
+                summariser = self._summariser(self._own.job)
+                summariser.feed(batch, last=True)
+                return summariser.close()
+        except DeviceError as error:
+            if not self._replaced or self._place is Place.CPU:
+                raise
+            self._failed = True
+            warn_once(message_of(error))
+        # Of a new job: the old one has memory of the device.
+        self._own.job = lower(self._plan)
+        return self._reduced(batch)
+
     def _summariser(self, job: Job) -> Summariser:
-        if self._place is Place.CPU:
+        if self._place is Place.CPU or self._failed:
             return Summariser(job)
         from cepheid.kinds.trend.device.summaries import DeviceSummariser
 
@@ -170,7 +192,8 @@ def run_split(
     plan: TrendPlan, batches: Iterable[pa.Table], schema: pa.Schema, pace: Pace
 ) -> pa.Table:
     """Run a plan over batches sorted by time."""
-    lanes = {place: Lanes(plan, schema, place, n) for place, n in pace.lanes.items()}
+    both = len(pace.lanes) > 1
+    lanes = {place: Lanes(plan, schema, place, n, replaced=both) for place, n in pace.lanes.items()}
     composer, gate, feed = Composer(lower(plan)), Gate(plan), Feed(batches)
     turns = Turns(lanes, pace, composer)
     try:
