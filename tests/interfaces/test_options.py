@@ -27,6 +27,7 @@ STREAM = ("stream", "query.cq", "--source", "events", "--sink", "rows", "--check
 RATE = ("stream", "query.cq", "--source", "rate:1", "--sink", "rows", "--checkpoint", "state")
 DISCOVER = ("discover", "events.parquet", "--key", "k")
 BACKTEST = ("backtest", "rules", "--input", "events.parquet")
+TRANSLATE = ("translate", "rules")
 STORED = ("store", "query", "store", "query.cq")
 
 REFUSED: list[tuple[str, ...]] = [
@@ -163,6 +164,13 @@ REFUSED: list[tuple[str, ...]] = [
     (*DISCOVER, "--max-types", "0"),
     (*DISCOVER, "--max-candidates", "all"),
     (*DISCOVER, "--top", "-1"),
+    (*TRANSLATE, "--from", "nonsense"),
+    (*TRANSLATE, "--from", "eql", "--output", "rules"),
+    (*TRANSLATE, "--from", "eql", "--report", "o.xlsx"),
+    (*TRANSLATE, "--from", "eql", "--format", "nonsense"),
+    (*TRANSLATE, "--from", "eql", "--field", "nonsense"),
+    (*TRANSLATE, "--from", "eql", "--schema", "nonsense"),
+    ("translate", "nonsense", "--from", "eql"),
     ("backtest", "rules"),
     ("backtest", "nonsense", "--store", "store"),
     (*BACKTEST, "--store", "store"),
@@ -201,7 +209,8 @@ ANYTHING = {
     ("stream", "checkpoint"), ("stream", "master"), ("stream", "packages"), ("why", "time"),
     ("why", "type"), ("demo", "page"), ("backtest", "measure"), ("backtest", "type"),
     ("discover", "label"), ("discover", "type"), ("mcp", "time"), ("mcp", "type"),
-    ("serve", "time"), ("serve", "type"), ("serve", "write"),
+    ("serve", "time"), ("serve", "type"), ("serve", "write"), ("translate", "time"),
+    ("translate", "type"), ("translate", "flat"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""
 

@@ -58,6 +58,7 @@ from cepheid.interfaces.cli_run import Asked, check_sql, run_rules_over, run_tex
 from cepheid.interfaces.cli_serve import serve
 from cepheid.interfaces.cli_store import store_app
 from cepheid.interfaces.cli_stream import stream
+from cepheid.interfaces.cli_translate import translate
 from cepheid.interfaces.cli_why import why
 from cepheid.interfaces.commands import Argument, Commands, Option
 from cepheid.interfaces.console import complain, say
@@ -265,6 +266,7 @@ for command in (
     stream,
     backtest,
     discover,
+    translate,
     doctor,
     warm,
     lsp,

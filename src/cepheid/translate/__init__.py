@@ -1,0 +1,1 @@
+"""Rules of other languages in, rules of Cepheid out, with a report of what became of each."""

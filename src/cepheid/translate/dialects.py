@@ -1,0 +1,8 @@
+"""The dialects by name; a new one is a package beside this file, and a line here."""
+
+from __future__ import annotations
+
+from cepheid.translate.eql.dialect import EQL, EQL_PYTHON
+from cepheid.translate.translated import Dialect
+
+DIALECTS: dict[str, Dialect] = {one.name: one for one in (EQL, EQL_PYTHON)}

@@ -1,0 +1,253 @@
+"""Expressions of EQL in, texts of the language out; what has no counterpart is an error.
+
+Both have three truth values: a comparison with a missing value is neither true nor false, and NOT
+leaves it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cepheid.expressions.format import format_literal
+from cepheid.translate.eql import tree
+from cepheid.translate.eql.functions import write_call
+from cepheid.translate.eql.meaning import Meaning
+from cepheid.translate.eql.values import Value
+from cepheid.translate.translated import CannotTranslateError, Settings
+
+NUMBERS = ("integer", "double", "decimal")
+_OPPOSITES = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+_OPERATORS = {"==": "=", "!=": "<>"}
+
+
+class Writer:
+    """Writes the expressions of one query; ``notes`` collects what was taken for granted.
+
+    ``variable`` stands before columns in patterns; it is empty in SELECT.
+    """
+
+    def __init__(self, settings: Settings, meaning: Meaning, variable: str = "") -> None:
+        self._settings, self._meaning, self._variable = settings, meaning, variable
+        self.notes: dict[str, None] = {}
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether functions compare texts without regard to case."""
+        return self._meaning.any_case
+
+    def of(self, variable: str) -> Writer:
+        """Return a writer for the events of a variable, with the same notes."""
+        other = Writer(self._settings, self._meaning, variable)
+        other.notes = self.notes
+        return other
+
+    # Conditions --------------------------------------------------------------------------
+
+    def condition(self, expression: tree.Expression) -> str:
+        """Write a condition."""
+        match expression:
+            case tree.Literal(value=bool(value)):
+                return "TRUE" if value else "FALSE"
+            case tree.Literal(value=None):
+                return "FALSE"  # Neither true nor false selects nothing.
+            case tree.Logic(operator=operator, operands=operands):
+                parts = (self.condition(one) for one in operands)
+                return f"({f' {operator.upper()} '.join(parts)})"
+            case tree.Not(operand=operand):
+                return f"(NOT {self.condition(operand)})"
+            case tree.Binary(operator=operator) if operator in _OPPOSITES:
+                return self._comparison(expression)
+            case tree.OneOf():
+                return self._one_of(expression)
+            case tree.Related(relation=relation):
+                message = f"`{relation} of` follows processes from parent to child, which has no "
+                raise CannotTranslateError(message + "counterpart")
+        found = self.value(expression)
+        if found.kind != "boolean":
+            known = f"is {found.kind}" if found.kind else "is not known to be a truth value"
+            message = f"`{found.text}` stands as a condition and {known}"
+            raise CannotTranslateError(message)
+        return found.text
+
+    def _comparison(self, test: tree.Binary) -> str:
+        left, right, operator = test.left, test.right, test.operator
+        if isinstance(left, tree.Literal) and not isinstance(right, tree.Literal):
+            left, right, operator = right, left, _OPPOSITES[operator]
+        if isinstance(right, tree.Literal):
+            if right.value is None:
+                return self._with_null(left, operator)
+            pattern = isinstance(right.value, str) and "*" in right.value
+            if pattern and self._meaning.wildcards and operator in _OPERATORS:
+                no = "NOT " if operator == "!=" else ""
+                value = str(right.value)
+                return self.like(left, value, any_case=self._meaning.any_case, one="", no=no)
+        return self._compared(operator, left, right, any_case=self._meaning.any_case)
+
+    def _with_null(self, operand: tree.Expression, operator: str) -> str:
+        if operator not in _OPERATORS:
+            return "FALSE"  # Nothing is smaller or larger than null.
+        no = "NOT " if operator == "!=" else ""
+        text = self.truth_or_value(operand)
+        return f"({text} IS {no}NULL)"
+
+    def truth_or_value(self, expression: tree.Expression) -> str:
+        """Write a condition or a value, whatever it is."""
+        if isinstance(expression, tree.Not | tree.Logic | tree.OneOf | tree.Related):
+            return self.condition(expression)
+        if isinstance(expression, tree.Binary) and expression.operator in _OPPOSITES:
+            return self.condition(expression)
+        return self.value(expression).text
+
+    def _compared(
+        self, operator: str, left: tree.Expression, right: tree.Expression, *, any_case: bool
+    ) -> str:
+        one, two = self.value(left), self.value(right)
+        if any_case:
+            one, two = self._lowered(one, two)
+        return f"({one.text} {_OPERATORS.get(operator, operator)} {two.text})"
+
+    def _lowered(self, one: Value, two: Value) -> tuple[Value, Value]:
+        """Make two texts comparable without regard to case; other values stay."""
+        kinds = {one.kind, two.kind} - {""}
+        if "text" in kinds:
+            return self.lower(one), self.lower(two)
+        if not kinds:
+            message = f"whether `{one.text}` and `{two.text}` are texts is not known, and texts "
+            raise CannotTranslateError(message + "would be compared without regard to case")
+        return one, two
+
+    @staticmethod
+    def lower(value: Value) -> Value:
+        """Return a text in lower case."""
+        if value.text.startswith("'"):
+            return Value(value.text.lower(), "text")
+        return Value(f"LOWER({value.text})", "text")
+
+    def _one_of(self, test: tree.OneOf) -> str:
+        any_case = test.any_case or self._meaning.any_case
+        if test.operator == "regex":
+            return self._any(self.regex(test.operand, one, any_case=any_case) for one in test.items)
+        tests = []
+        for item in test.items:
+            text = item.value if isinstance(item, tree.Literal) else None
+            if test.operator != "in" and isinstance(text, str):
+                tests.append(self.like(test.operand, text, any_case=any_case))
+            elif test.operator == "like":
+                message = "`like` takes texts"
+                raise CannotTranslateError(message)
+            elif isinstance(item, tree.Literal) and item.value is None:
+                tests.append(self._with_null(test.operand, "=="))
+            else:
+                tests.append(self._compared("==", test.operand, item, any_case=any_case))
+        return self._any(tests)
+
+    @staticmethod
+    def _any(tests: Iterable[str]) -> str:
+        found = list(tests)
+        return found[0] if len(found) == 1 else f"({' OR '.join(found)})"
+
+    def like(
+        self,
+        operand: tree.Expression,
+        wildcard: str,
+        *,
+        any_case: bool,
+        one: str = "?",
+        no: str = "",
+    ) -> str:
+        """Compare a text with a wildcard; ``one`` is the character that stands for one."""
+        value = self.text(operand)
+        if any_case:
+            value, wildcard = self.lower(value), wildcard.lower()
+        if "*" not in wildcard and (not one or one not in wildcard):
+            return f"({value.text} {'<>' if no else '='} {format_literal(wildcard)})"
+        return f"({value.text} {no}LIKE {format_literal(_like_pattern(wildcard, one))})"
+
+    def regex(self, operand: tree.Expression, pattern: tree.Expression, *, any_case: bool) -> str:
+        """Refuse regular expressions."""
+        del operand, pattern, any_case
+        message = "regular expressions have no counterpart"
+        raise CannotTranslateError(message)
+
+    # Values ------------------------------------------------------------------------------
+
+    def value(self, expression: tree.Expression) -> Value:
+        """Write a value."""
+        match expression:
+            case tree.Literal(value=value):
+                return Value(format_literal(value), _kind_of(value))
+            case tree.Field():
+                return self._field(expression)
+            case tree.Negative(operand=operand):
+                inner = self.value(operand)
+                return Value(f"(-{inner.text})", inner.kind)
+            case tree.Binary(operator=operator) if operator not in _OPPOSITES:
+                return self._arithmetic(expression)
+            case tree.Call():
+                return write_call(self, expression)
+            case _:
+                return Value(self.condition(expression), "boolean")
+
+    def text(self, expression: tree.Expression) -> Value:
+        """Write a value that is used as a text."""
+        value = self.value(expression)
+        if value.kind not in ("", "text"):
+            message = f"`{value.text}` is {value.kind}, and a text is asked for"
+            raise CannotTranslateError(message)
+        return value
+
+    def _field(self, field: tree.Field) -> Value:
+        if field.places:
+            message = f"`{field.name}` is an array, and conditions have no elements of arrays"
+            raise CannotTranslateError(message)
+        kind = self._settings.type_of(field.name)
+        if kind == "other":
+            message = f"`{field.name}` is an array or a structure, which conditions do not have"
+            raise CannotTranslateError(message)
+        column = self._settings.column(field.name)
+        kind = "" if kind == "unknown" else kind
+        return Value(f"{self._variable}.{column}" if self._variable else column, kind)
+
+    def _arithmetic(self, term: tree.Binary) -> Value:
+        return self.arithmetic(term.operator, self.value(term.left), self.value(term.right))
+
+    def arithmetic(self, operator: str, left: Value, right: Value) -> Value:
+        """Write a sum, a product and so on; a quotient of whole numbers is a whole number."""
+        kinds = {left.kind, right.kind}
+        if kinds - {"", *NUMBERS}:
+            message = (
+                f"`{operator}` computes with numbers, and `{left.text}` or `{right.text}` is none"
+            )
+            raise CannotTranslateError(message)
+        kind = "double" if "double" in kinds else "" if "" in kinds else "integer"
+        text = f"({left.text} {operator} {right.text})"
+        if operator == "/" and kind != "double":
+            if not kind:
+                note = f"`{left.text} / {right.text}` is taken as a quotient of whole numbers"
+                self.notes[note] = None
+            return Value(f"FLOOR{text}", "integer")
+        if operator == "%" and self._meaning.floors:
+            return Value(f"(({text} + {right.text}) % {right.text})", kind)
+        return Value(text, kind)
+
+
+def _kind_of(value: str | float | bool | None) -> str:  # noqa: FBT001  # it is the value
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "text"
+    return "integer" if isinstance(value, int) else "double"
+
+
+def _like_pattern(wildcard: str, one: str) -> str:
+    r"""Write a wildcard for LIKE.
+
+    Examples
+    --------
+    >>> _like_pattern("C:\\*_?", "?")
+    'C:\\\\%\\__'
+    """
+    meant = {"*": "%", "%": r"\%", "_": r"\_", "\\": "\\\\"} | ({one: "_"} if one else {})
+    return "".join(meant.get(letter, letter) for letter in wildcard)

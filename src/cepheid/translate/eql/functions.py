@@ -1,0 +1,162 @@
+"""Calls of EQL's functions in, texts of the language out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from cepheid.expressions.format import format_literal
+from cepheid.translate.eql import tree
+from cepheid.translate.eql.values import Value
+from cepheid.translate.translated import CannotTranslateError
+
+if TYPE_CHECKING:
+    from cepheid.translate.eql.expressions import Writer
+
+Arguments = Sequence[tree.Expression]
+Function = Callable[["Writer", tree.Call], Value]
+
+DECIMAL = 10
+"""The base of numbers."""
+
+_ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%"}
+
+
+def write_call(writer: Writer, call: tree.Call) -> Value:
+    """Write a call."""
+    name = call.name.lower()
+    if name in _ARITHMETIC:
+        left, right = (writer.value(one) for one in _take(call, 2, 2))
+        return writer.arithmetic(_ARITHMETIC[name], left, right)
+    if name not in _FUNCTIONS:
+        message = f"the function `{call.name}` has no counterpart"
+        raise CannotTranslateError(message)
+    function, least, most = _FUNCTIONS[name]
+    _take(call, least, most)
+    meant = tree.Call(call.name, call.arguments, call.any_case or writer.ignores_case)
+    return function(writer, meant)
+
+
+def _take(call: tree.Call, least: int, most: int) -> Arguments:
+    if not least <= len(call.arguments) <= most:
+        message = f"`{call.name}` has {len(call.arguments)} arguments"
+        raise CannotTranslateError(message)
+    return call.arguments
+
+
+def _texts(writer: Writer, call: tree.Call) -> list[Value]:
+    found = [writer.text(one) for one in call.arguments]
+    return [writer.lower(one) for one in found] if call.any_case else found
+
+
+def _length(writer: Writer, call: tree.Call) -> Value:
+    value = writer.value(call.arguments[0])
+    if value.kind in ("integer", "double"):
+        return Value("NULL", "null")  # A number has no length.
+    return Value(f"LENGTH({writer.text(call.arguments[0]).text})", "integer")
+
+
+def _constant(expression: tree.Expression) -> str | None:
+    value = expression.value if isinstance(expression, tree.Literal) else None
+    return value if isinstance(value, str) else None
+
+
+def _starts(writer: Writer, call: tree.Call) -> Value:
+    text, start = _texts(writer, call)
+    return Value(f"STARTS_WITH({text.text}, {start.text})", "boolean")
+
+
+def _ends(writer: Writer, call: tree.Call) -> Value:
+    text, end = (one.text for one in _texts(writer, call))
+    constant = _constant(call.arguments[1])
+    if constant is not None:
+        return _like(text, "%", constant, "", any_case=call.any_case)
+    return Value(f"(LENGTH({end}) = 0 OR SUBSTRING({text}, -LENGTH({end})) = {end})", "boolean")
+
+
+def _contains(writer: Writer, call: tree.Call) -> Value:
+    text, part = (one.text for one in _texts(writer, call))
+    constant = _constant(call.arguments[1])
+    if constant is not None:
+        return _like(text, "%", constant, "%", any_case=call.any_case)
+    shorter = f"LENGTH(REPLACE({text}, {part}, '')) < LENGTH({text})"
+    return Value(f"(LENGTH({part}) = 0 OR {shorter})", "boolean")
+
+
+def _like(text: str, before: str, constant: str, after: str, *, any_case: bool) -> Value:
+    plain = constant.lower() if any_case else constant
+    for letter in "\\%_":
+        plain = plain.replace(letter, f"\\{letter}")
+    return Value(f"({text} LIKE {format_literal(before + plain + after)})", "boolean")
+
+
+def _wildcard(writer: Writer, call: tree.Call) -> Value:
+    tests = []
+    for one in call.arguments[1:]:
+        constant = _constant(one)
+        if constant is None:
+            message = "`wildcard` takes texts"
+            raise CannotTranslateError(message)
+        tests.append(writer.like(call.arguments[0], constant, any_case=call.any_case))
+    return Value(f"({' OR '.join(tests)})", "boolean")
+
+
+def _concat(writer: Writer, call: tree.Call) -> Value:
+    parts = []
+    for one in call.arguments:
+        value = writer.value(one)
+        parts.append(value.text if value.kind == "text" else f"CAST({value.text} AS STRING)")
+    return Value(f"CONCAT({', '.join(parts)})", "text")
+
+
+def _string(writer: Writer, call: tree.Call) -> Value:
+    return _concat(writer, call)
+
+
+def _number(writer: Writer, call: tree.Call) -> Value:
+    given = call.arguments[1] if len(call.arguments) > 1 else tree.Literal(DECIMAL)
+    base = given.value if isinstance(given, tree.Literal) else None
+    constant = _constant(call.arguments[0])
+    if constant is not None and isinstance(base, int):
+        try:
+            return Value(str(int(constant, base)), "integer")
+        except ValueError:
+            message = f"`{constant}` is no number"
+            raise CannotTranslateError(message) from None
+    if base != DECIMAL:
+        message = "`number` of a field with a base has no counterpart"
+        raise CannotTranslateError(message)
+    return Value(f"TRY_CAST({writer.text(call.arguments[0]).text} AS DOUBLE)", "double")
+
+
+def _substring(writer: Writer, call: tree.Call) -> Value:
+    """Write a part from a place, 0 for the first letter, up to another; both may be negative."""
+    text = writer.text(call.arguments[0]).text
+    places = [one.value if isinstance(one, tree.Literal) else "" for one in call.arguments[1:]]
+    start, end = places[0], places[1] if len(places) > 1 else None
+    if not isinstance(start, int) or not isinstance(end, int | None):
+        message = "`substring` with places that are no constants has no counterpart"
+        raise CannotTranslateError(message)
+    first = start + 1 if start >= 0 else start
+    if end is None:
+        return Value(f"SUBSTRING({text}, {first})", "text")
+    if (start < 0) == (end < 0):
+        return Value(f"SUBSTRING({text}, {first}, {max(end - start, 0)})", "text")
+    if start < 0:
+        message = "`substring` from a place before the end to one after the beginning has no "
+        raise CannotTranslateError(message + "counterpart")
+    return Value(f"SUBSTRING({text}, {first}, LENGTH({text}) - {start - end})", "text")
+
+
+_MANY = 1_000
+_FUNCTIONS: dict[str, tuple[Function, int, int]] = {
+    "length": (_length, 1, 1),
+    "startswith": (_starts, 2, 2),
+    "endswith": (_ends, 2, 2),
+    "stringcontains": (_contains, 2, 2),
+    "wildcard": (_wildcard, 2, _MANY),
+    "concat": (_concat, 1, _MANY),
+    "string": (_string, 1, 1),
+    "number": (_number, 1, 2),
+    "substring": (_substring, 2, 3),
+}
