@@ -205,7 +205,7 @@ def check_run(
             unused("spark", why, "leave it out, or pass `spark.createDataFrame(events)`")
     on_spark = spark is not None or Held.FRAME in held
     if device == "gpu":
-        _check_gpu(held, on_spark=on_spark, streams=streams, text=text)
+        _check_gpu(held, on_spark=on_spark, text=text)
     if strategy is not None:
         _check_strategy(strategy, held, on_spark=on_spark, streams=streams)
 
@@ -311,11 +311,9 @@ def holders_of(events: object, *, streams: Sequence[str]) -> set[Held]:
     return {holder_of(one) for one in found}
 
 
-def _check_gpu(held: set[Held], *, on_spark: bool, streams: Sequence[str], text: str) -> None:
+def _check_gpu(held: set[Held], *, on_spark: bool, text: str) -> None:
     help_ = 'use device="auto", which uses the CPU where a GPU cannot run the query'
-    if streams:
-        message = "a SELECT runs on the CPU"
-    elif on_spark:
+    if on_spark:
         message = "the cluster decides whether Spark tasks run on a GPU"
         help_ = "give GPUs to its tasks, as docs/accelerator.md describes, and leave device out"
     elif held != {Held.TABLE}:

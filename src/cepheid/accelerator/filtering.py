@@ -73,9 +73,9 @@ class _Slot:
         for line, source in zip(lines, part, strict=True):
             line.copy_to_device(source, stream=self.stream)
         count, scan, write = launches
-        count(there, counts)
+        count(there, size, counts)
         scan(counts, offsets, self.total)
-        write(there, offsets, first, self.rows)
+        write(there, size, offsets, first, self.rows)
         self.total.copy_to_host(self.found, stream=self.stream)
         self.done.record(self.stream)
 

@@ -56,17 +56,18 @@ def filter_on_device(
     columns: Any, predicate: Callable[..., Any], threads: int, out: Any = None
 ) -> Any:
     """Filter to rows on the device, into a buffer if one is given; None for no rows."""
-    blocks = -(-columns.shape[1] // (threads * ITEMS))
+    length = columns.shape[1]
+    blocks = -(-length // (threads * ITEMS))
     if not blocks:
         return None
     count, write = filter_kernels(predicate, threads, ITEMS)
     counts = cuda.device_array(blocks, np.int32)
-    count[blocks, threads](columns, counts)
+    count[blocks, threads](columns, length, counts)
     offsets, total = offsets_of(counts)
     if not total:
         return None
     out = cuda.device_array(total, np.int64) if out is None else out[:total]
-    write[blocks, threads](columns, offsets, 0, out)
+    write[blocks, threads](columns, length, offsets, 0, out)
     return out
 
 

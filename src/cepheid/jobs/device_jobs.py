@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -23,3 +24,6 @@ class DeviceJob(Protocol):
 
         Unless ``forced``, batches may run on the CPU, too, where that is faster.
         """
+
+    def answer_streams(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Join the events of two streams."""

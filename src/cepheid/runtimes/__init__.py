@@ -135,7 +135,7 @@ def run(asked: Request) -> Any:
     if len(streams) > 1:
         from cepheid.runtimes.two_streams import run_streams
 
-        return run_streams(asked.query, streams, asked.strategy)
+        return run_streams(asked.query, streams, asked.strategy, asked.device)
     one = asked._replace(events=streams[0])
     return RUNS[one.place](one)
 

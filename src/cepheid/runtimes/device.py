@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import sort_events
-from cepheid.plans.plan import Plan
+from cepheid.plans.plan import Plan, SelectPlan
 from cepheid.runtimes import local
 
 BATCH_ROWS = 1 << 24
@@ -82,13 +83,43 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     else:
         source = timed_table(as_table(events), compiled.times)
     plan = compiled.with_schema(source.schema).plan
-    forced = device is Device.GPU
-    if (why := kind_of(plan).why_not_on_device(plan)) and forced:
-        raise refuse_query(why, plan.text)
     small = isinstance(source, pa.Table) and len(source) < SMALL_ROWS
-    if why or (small and not forced):
+    if not _fits(plan, device, small=small):
         return like(events, local.run_events(compiled, source))
+    forced = device is Device.GPU
     return like(events, _answer(compiled, plan, source, forced=forced))
+
+
+def join_on(plan: SelectPlan, tables: Sequence[pa.Table], name: str) -> pa.Table | None:
+    """Join streams on the requested device; None if the CPU should do it.
+
+    Raises
+    ------
+    UnsupportedError
+        As of ``run_on``.
+    """
+    device = parse_device(name)
+    small = sum(map(len, tables)) < SMALL_ROWS
+    if not wants_gpu(device) or not _fits(plan, device, small=small):
+        return None
+    try:
+        with reporting_failures():
+            return kind_of(plan).device_job(plan).answer_streams(tables)
+    except DeviceError as error:
+        if device is Device.GPU:
+            raise
+        warn_once(message_of(error))
+    return None
+
+
+def _fits(plan: Plan, device: Device, *, small: bool) -> bool:
+    """Check whether a query runs on the GPU; refuse one for which it was asked (E552)."""
+    why = kind_of(plan).why_not_on_device(plan)
+    if device is Device.GPU:
+        if why:
+            raise refuse_query(why, plan.text)
+        return True
+    return not why and not small
 
 
 def _answer(

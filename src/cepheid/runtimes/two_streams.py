@@ -19,17 +19,20 @@ from cepheid.kinds.selection.store import (
 from cepheid.options import METHODS, one_of
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import SelectKind
+from cepheid.runtimes.device import join_on
 from cepheid.runtimes.local import CompiledQueryLike
 from cepheid.runtimes.notices import watched
 from cepheid.runtimes.store import run_snapshot
 from cepheid.store.snapshot import Effort, Snapshot
 
 
-def run_streams(compiled: CompiledQueryLike, streams: list[Any], strategy: str | None) -> Any:
+def run_streams(
+    compiled: CompiledQueryLike, streams: list[Any], strategy: str | None, device: str
+) -> Any:
     """Join two streams in process; the result has the container of the events, if both agree."""
     sources = _sources(streams, compiled.times)
     planned = with_schemas(compiled, [source.schema for source in sources])
-    result = watched(planned, lambda: join_sources(planned, sources, strategy))
+    result = watched(planned, lambda: join_sources(planned, sources, strategy, device))
     forms = {form_of(stream) for stream in streams}
     return in_form(forms.pop(), result) if len(forms) == 1 else result
 
@@ -51,7 +54,7 @@ def with_schemas(compiled: CompiledQueryLike, schemas: list[Any]) -> SelectPlan:
 
 
 def join_sources(
-    plan: SelectPlan, sources: list[EventSource], strategy: str | None = None
+    plan: SelectPlan, sources: list[EventSource], strategy: str | None = None, device: str = "cpu"
 ) -> pa.Table:
     """Join sources in process.
 
@@ -67,7 +70,8 @@ def join_sources(
     loaded = [_loaded(source, columns) for source, columns in zip(sources, reads, strict=True)]
     limited, _ = limit_sources(plan, loaded, method)
     tables = [source.whole(names) for source, names in zip(limited, reads, strict=True)]
-    return LocalSelect(plan).answer_streams(tables)
+    found = None if device == "cpu" else join_on(plan, tables, device)
+    return LocalSelect(plan).answer_streams(tables) if found is None else found
 
 
 def _loaded(source: EventSource, columns: list[str]) -> EventSource:

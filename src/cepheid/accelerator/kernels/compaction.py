@@ -34,14 +34,14 @@ def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> t
     tile = threads * items
 
     @cuda.jit
-    def count(columns, counts):
+    def count(columns, length, counts):
         sums = cuda.shared.array(threads, int32)
         me = cuda.threadIdx.x
         first = cuda.blockIdx.x * tile
         found = 0
         for k in range(items):
             i = first + k * threads + me
-            if i < columns.shape[1] and fits(columns, i):
+            if i < length and fits(columns, i):
                 found += 1
         sums[me] = found
         cuda.syncthreads()
@@ -55,7 +55,7 @@ def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> t
             counts[cuda.blockIdx.x] = sums[0]
 
     @cuda.jit
-    def write(columns, offsets, base, out):
+    def write(columns, length, offsets, base, out):
         flags = cuda.shared.array(tile, uint8)
         places = cuda.shared.array(tile, int32)
         sums = cuda.shared.array(threads, int32)
@@ -63,7 +63,7 @@ def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> t
         first = cuda.blockIdx.x * tile
         for k in range(items):
             i = first + k * threads + me
-            flags[k * threads + me] = 1 if i < columns.shape[1] and fits(columns, i) else 0
+            flags[k * threads + me] = 1 if i < length and fits(columns, i) else 0
         cuda.syncthreads()
         mine = 0
         for k in range(items):

@@ -15,8 +15,9 @@ from cepheid.kinds.selection.bags import Bags, bags_from_table, bags_to_columns
 from cepheid.kinds.selection.counted import CountedJob, CountedState
 from cepheid.kinds.selection.groups import plain_array
 from cepheid.kinds.selection.moments import OPERATIONS, Moments
+from cepheid.kinds.selection.operators import Measured
 from cepheid.kinds.selection.sketches import Sketches, sketches_from_table, sketches_to_columns
-from cepheid.kinds.selection.windows import Measured, Stretches
+from cepheid.kinds.selection.windows import Stretches
 
 FORMAT = Format("counted", 2, "a SELECT")
 _NUMBERS = ("first", "last", "rows")

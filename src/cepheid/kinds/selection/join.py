@@ -7,7 +7,8 @@ of pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,13 +22,11 @@ from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
 from cepheid.expressions.vectors import Vector
 from cepheid.kinds.selection.groups import Codes, group_codes, stable_order
-from cepheid.kinds.selection.rows import Rows, holds, lookup_in, project, take_vector
+from cepheid.kinds.selection.operators import ON_CPU, Candidates, Joined, Operators, Pairs
+from cepheid.kinds.selection.rows import Rows, holds, lookup_in, project
 from cepheid.language import tree
 from cepheid.memory_limits import current, too_much_state
 from cepheid.plans.selection import Extent, Selection, aliases_in
-
-BLOCK_PAIRS = 1 << 20
-"""Pairs on which a condition is evaluated at once."""
 
 HASHED = (ValueKind.TEXT, ValueKind.INTEGER, ValueKind.BOOLEAN)
 """The kinds whose equality is that of their bits."""
@@ -50,19 +49,13 @@ PAIR_BYTES = 64
 """The approximate size of a pair: two row numbers, their order, and a row of a few columns."""
 
 
-class Pairs(NamedTuple):
-    """Row numbers of the first and of the second stream."""
-
-    left: Rows
-    right: Rows
-
-
 def join_tables(
     select: Selection,
     time: str,
     tables: Sequence[pa.Table],
     begins: tuple[int, int] = (0, 0),
     most: int | None = None,
+    by: Operators = ON_CPU,
 ) -> pa.Table:
     """Join two streams; the pairs are in the order in which their later events came.
 
@@ -75,10 +68,12 @@ def join_tables(
         E513 if there are more pairs than ``most``.
     """
     (left, right), rest = _sides(select, time, tables)
-    blocks = []
+    blocks: list[Pairs] = []
     count, bound = 0, current().state // PAIR_BYTES
-    for block in _candidates(select, left, right, begins):
-        blocks.append(_asked(left, right, block, rest))
+    joined = Joined(rest, _lookup(left, right))
+    candidates = _candidates(select, left, right, begins)
+    for block in chain.from_iterable(by.match(joined, one) for one in candidates):
+        blocks.append(block)
         count += len(blocks[-1].left)
         if most is None and count > bound:
             too_much_state("pairs", bound)
@@ -181,28 +176,26 @@ def _is_key(condition: tree.Expression, aliases: list[str], used: set[tuple[str,
 
 def _candidates(
     select: Selection, left: Side, right: Side, begins: tuple[int, int]
-) -> Iterator[Pairs]:
-    """Enumerate the pairs that windows and keys allow, in blocks."""
+) -> Iterator[Candidates]:
+    """Find the pairs that windows and keys allow."""
     window = select.window
     first, second = window.lengths
     if window.extent is Extent.TIME:
         low = np.searchsorted(right.times, left.times - second, side="right")
         high = np.searchsorted(right.times, left.times + first, side="left")
-        yield from ranges(_from(left, begins[0]), right, low, high)
+        yield ranges(_from(left, begins[0]), right, low, high)
         old = left._replace(kept=left.kept & (np.arange(len(left.kept)) < begins[0]))
         low = np.searchsorted(left.times, right.times - first, side="right")
         high = np.searchsorted(left.times, right.times + second, side="left")
         if begins[0]:
-            for pairs in ranges(_from(right, begins[1]), old, low, high):
-                yield Pairs(pairs.right, pairs.left)
+            yield ranges(_from(right, begins[1]), old, low, high)._replace(swapped=True)
         return
     # If times are equal, events of the first stream come first.
     high = np.searchsorted(right.times, left.times, side="left")
-    yield from ranges(_from(left, begins[0]), right, np.maximum(high - second, 0), high)
+    yield ranges(_from(left, begins[0]), right, np.maximum(high - second, 0), high)
     high = np.searchsorted(left.times, right.times, side="right")
     probe = _from(right, begins[1])
-    for pairs in ranges(probe, left, np.maximum(high - first, 0), high):
-        yield Pairs(pairs.right, pairs.left)
+    yield ranges(probe, left, np.maximum(high - first, 0), high)._replace(swapped=True)
 
 
 def _from(side: Side, begin: int) -> Side:
@@ -210,7 +203,7 @@ def _from(side: Side, begin: int) -> Side:
     return side._replace(kept=side.kept & (np.arange(len(side.kept)) >= begin))
 
 
-def ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Iterator[Pairs]:
+def ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Candidates:
     """Pair the probes with the other stream's rows in [low, high) that have the same key."""
     rows = np.flatnonzero(other.kept)
     rows = rows[stable_order(other.codes[rows])]
@@ -220,38 +213,16 @@ def ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Iterator[Pairs]:
     base = probe.codes[probes] * span
     begins = np.searchsorted(places, base + low[probes], side="left")
     ends = np.searchsorted(places, base + high[probes], side="left")
-    counts = np.maximum(ends - begins, 0)
-    total = np.cumsum(counts)
-    cut = 0
-    while cut < len(probes):
-        done = int(total[cut - 1]) if cut else 0
-        until = max(int(np.searchsorted(total, done + BLOCK_PAIRS, side="right")), cut + 1)
-        own = counts[cut:until]
-        offsets = np.cumsum(own) - own
-        at = np.arange(int(own.sum())) + np.repeat(begins[cut:until] - offsets, own)
-        if len(at):
-            yield Pairs(np.repeat(probes[cut:until], own), rows[at])
-        cut = until
+    return Candidates(probes, rows, begins, ends)
 
 
-def _asked(left: Side, right: Side, pairs: Pairs, rest: list[tree.Expression]) -> Pairs:
-    """Keep the pairs for which all conditions are true."""
-    if not rest:
-        return pairs
-    mask = holds(rest, _lookup(left, right, pairs), len(pairs.left))
-    return pairs if mask is None else Pairs(pairs.left[mask], pairs.right[mask])
+def _lookup(left: Side, right: Side) -> Callable[[tree.Attribute], tuple[int, Vector]]:
+    """Build a function that looks up the stream and the column of an attribute."""
 
-
-def _lookup(left: Side, right: Side, pairs: Pairs) -> Any:
-    taken: dict[tuple[str, str], Vector] = {}
-
-    def look_up(attribute: tree.Attribute) -> Vector:
-        key = (attribute.variable.text, attribute.attribute.text)
-        if key not in taken:
-            first = key[0] == left.alias
-            side, rows = (left, pairs.left) if first else (right, pairs.right)
-            taken[key] = take_vector(side.columns.vector(key[1]), rows)
-        return taken[key]
+    def look_up(attribute: tree.Attribute) -> tuple[int, Vector]:
+        second = attribute.variable.text != left.alias
+        side = right if second else left
+        return int(second), side.columns.vector(attribute.attribute.text)
 
     return look_up
 
@@ -271,7 +242,8 @@ def _result(select: Selection, time: str, left: Side, right: Side, pairs: Pairs)
         alias = attribute.variable.text
         return sides[alias].columns.arrow(attribute.attribute.text).take(rows[alias])
 
-    found = project(select.columns, as_it_came, _lookup(left, right, pairs), len(pairs.left))
+    lookup = Joined((), _lookup(left, right)).vectors_of(pairs)
+    found = project(select.columns, as_it_came, lookup, len(pairs.left))
     return found if select.then is None else _timed(found, time, left, right, pairs)
 
 

@@ -23,13 +23,14 @@ from cepheid.language import tree
 from cepheid.patterns.scope import Source
 from cepheid.plans.meaning import Meaning, fingerprint, times_of
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import Extent
+from cepheid.plans.selection import HOLISTIC, Extent
 from cepheid.plans.selection import SelectKind as Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cepheid.jobs.derived import Derivation, Splits
+    from cepheid.jobs.device_jobs import DeviceJob
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.work import Work
@@ -72,6 +73,23 @@ class SelectKind(Kind):
         from cepheid.kinds.selection.local import LocalSelect
 
         return LocalSelect(plan)
+
+    def why_not_on_device(self, plan: SelectPlan) -> str:
+        """Explain why a query cannot run on a GPU in this process; empty if it can."""
+        select = plan.select.then or plan.select
+        if len(plan.select.streams) > 2:
+            return "a GPU joins two streams"
+        if select.window.extent is Extent.SESSION:
+            return "sessions are merged on the CPU"
+        if any(aggregate.function in HOLISTIC for aggregate in select.aggregates):
+            return "COUNT(DISTINCT) and PERCENTILE, also estimated, keep values on the CPU"
+        return ""
+
+    def device_job(self, plan: SelectPlan) -> DeviceJob:
+        """Create the job that a GPU runs: filters, folds and pairs."""
+        from cepheid.kinds.selection.device import DeviceSelect
+
+        return DeviceSelect(plan)
 
     def live_job(self, work: Work) -> LiveJob[Any]:
         """Create the job that a bucket of a live stream runs for windows; WHERE is behind it."""

@@ -12,9 +12,9 @@ from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
 from cepheid.jobs.ordering import sort_events
 from cepheid.kinds.selection.join import join_tables
 from cepheid.kinds.selection.many_join import join_many
+from cepheid.kinds.selection.operators import ON_CPU, Operators, filter_rows
 from cepheid.kinds.selection.ordering import order_rows
 from cepheid.kinds.selection.pairs import following
-from cepheid.kinds.selection.rows import filter_rows
 from cepheid.kinds.selection.windows import Aggregation
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, SelectKind, SelectStream
@@ -24,6 +24,7 @@ class LocalSelect(NamedTuple):
     """A SELECT. Rows keep the order of arrival; only the numbers of events follow time order."""
 
     plan: SelectPlan
+    by: Operators = ON_CPU
 
     @property
     def batch_rows(self) -> int:
@@ -45,7 +46,7 @@ class LocalSelect(NamedTuple):
         tables = _at_least_one(batches, schema)
         if select.kind is SelectKind.FILTER:
             return order_rows(select, self._filtered(tables))
-        aggregation = Aggregation(select, self.plan.time)
+        aggregation = Aggregation(select, self.plan.time, self.by)
         if select.window.extent is Extent.EVENTS:
             whole = pa.concat_tables(tables, promote_options="permissive")
             tables = iter([sort_events(_read(whole, select.streams[0]), self.plan)])
@@ -57,7 +58,7 @@ class LocalSelect(NamedTuple):
         """Filter events; LIMIT without ORDER BY needs the first rows only."""
         select, found, count = self.plan.select, [], 0
         for table in tables:
-            found.append(filter_rows(select, table))
+            found.append(filter_rows(select, table, self.by))
             count += len(found[-1])
             if select.limit is not None and not select.order and count >= select.limit:
                 break
@@ -72,10 +73,12 @@ class LocalSelect(NamedTuple):
         select = self.plan.select
         pairs = zip(tables, select.streams, strict=True)
         ordered = [sort_events(_read(table, stream), self.plan) for table, stream in pairs]
-        join = join_tables if len(ordered) == 2 else join_many
-        rows = join(select, self.plan.time, ordered)
+        if len(ordered) == 2:
+            rows = join_tables(select, self.plan.time, ordered, by=self.by)
+        else:
+            rows = join_many(select, self.plan.time, ordered)
         if select.then is not None:
-            return LocalSelect(following(self.plan)).answer([rows], rows.schema)
+            return LocalSelect(following(self.plan), self.by).answer([rows], rows.schema)
         return order_rows(select, rows)
 
 

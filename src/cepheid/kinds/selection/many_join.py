@@ -27,6 +27,7 @@ from cepheid.kinds.selection.join import (
     ranges,
     with_time,
 )
+from cepheid.kinds.selection.operators import blocks_of
 from cepheid.kinds.selection.rows import Rows, holds, lookup_in, project, take_vector
 from cepheid.language import tree
 from cepheid.memory_limits import current, too_much_state
@@ -112,7 +113,7 @@ def _extended(join: _Join, tuples: Tuples, side: Side) -> Tuples:
     high = np.searchsorted(side.times, until, side="left")
     found: list[Tuples] = []
     count, bound = 0, current().state // PAIR_BYTES
-    for block in ranges(probe, other, low, high):
+    for block in blocks_of(ranges(probe, other, low, high)):
         grown = {alias: rows[block.left] for alias, rows in tuples.items()}
         grown[side.alias] = block.right
         found.append(_asked(join, grown, left))

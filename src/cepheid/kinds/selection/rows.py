@@ -42,10 +42,8 @@ def holds_in(columns: Columns, conditions: Sequence[tree.Expression]) -> NDArray
     return np.logical_and.reduce(masks) if masks else None
 
 
-def filter_rows(select: Selection, table: pa.Table) -> pa.Table:
-    """Filter a table by WHERE; rows keep their order."""
-    mask = holds_in(Columns(table), select.condition)
-    kept = table if mask is None or mask.all() else table.filter(pa.array(mask))
+def project_rows(select: Selection, kept: pa.Table) -> pa.Table:
+    """Build the result columns of events for which WHERE is true."""
     columns = Columns(kept)
     return project(
         select.columns,

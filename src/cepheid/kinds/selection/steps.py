@@ -35,7 +35,8 @@ from cepheid.kinds.selection.counted_snapshot import (
 from cepheid.kinds.selection.groups import group_codes, plain_array
 from cepheid.kinds.selection.join import join_tables
 from cepheid.kinds.selection.many_join import join_many
-from cepheid.kinds.selection.rows import filter_rows, holds_in
+from cepheid.kinds.selection.operators import filter_rows
+from cepheid.kinds.selection.rows import holds_in
 from cepheid.kinds.selection.windows import (
     Stretches,
     measure,

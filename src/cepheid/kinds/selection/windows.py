@@ -29,7 +29,8 @@ from cepheid.kinds.selection.moments import (
     aggregate_column,
     moments_of,
 )
-from cepheid.kinds.selection.rows import holds_in, lookup_in
+from cepheid.kinds.selection.operators import ON_CPU, Measured, Operators
+from cepheid.kinds.selection.rows import lookup_in
 from cepheid.kinds.selection.sessions import merge_sessions
 from cepheid.kinds.selection.sketches import Sketches, sketch_column, sketches_of
 from cepheid.language import tree
@@ -46,7 +47,6 @@ from cepheid.plans.selection import (
     plain_attribute,
 )
 
-Measured = Moments | Bags | Sketches
 Measures = dict[Measure, frozenset[str]]
 
 WINDOWS_MAX = 1 << 26
@@ -79,8 +79,8 @@ class Stretches(NamedTuple):
 class Aggregation:
     """Aggregates the events of tables, one table after the other."""
 
-    def __init__(self, select: Selection, time: str) -> None:
-        self._select = select
+    def __init__(self, select: Selection, time: str, by: Operators = ON_CPU) -> None:
+        self._select, self._by = select, by
         self._time = time
         self._parts: list[Stretches] = []
         self._sums = SumBounds()
@@ -90,7 +90,7 @@ class Aggregation:
         """Add events; counted windows take all of them at once, in time order."""
         counted = self._select.window.extent is Extent.EVENTS
         assert not (counted and self._parts), "events are numbered once"
-        self._parts.append(measure(self._select, self._time, table, self._sums.added))
+        self._parts.append(measure(self._select, self._time, table, self._sums.added, self._by))
         if self._schema is None:
             self._schema = table.schema
 
@@ -106,15 +106,13 @@ def measure(
     time: str,
     table: pa.Table,
     kept: Callable[[tree.Expression, Moments], Moments],
+    by: Operators = ON_CPU,
 ) -> Stretches:
     """Convert the events of a table for which WHERE is true to stretches with keys.
 
     ``kept`` is how the moments of an expression are kept, so that sums do not overflow.
     """
-    columns = Columns(table)
-    mask = holds_in(columns, select.condition)
-    if mask is not None and not mask.all():
-        columns = Columns(table.filter(pa.array(mask)))
+    columns = Columns(by.keep(table, select.condition))
     length = len(columns.batch)
     keys = [plain_array(columns.arrow(key.attribute)) for key in select.keys]
     codes, at = group_codes(keys, length)
@@ -130,16 +128,18 @@ def measure(
         moments.append(kept(one.argument, measured) if isinstance(measured, Moments) else measured)
     first, last = windows_of_places(places, select.window)
     part = Stretches([], first, last, ones, moments)
-    reduced, groups = _merged(select.window, part, codes)
+    reduced, groups = _merged(select.window, part, codes, by)
     chosen = at[groups]
     return reduced._replace(keys=[key.take(chosen) for key in keys])
 
 
-def _merged(window: SelectWindow, part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
+def _merged(
+    window: SelectWindow, part: Stretches, codes: Codes, by: Operators = ON_CPU
+) -> tuple[Stretches, Codes]:
     """Merge stretches of the same windows and group, or of the same session."""
     if window.extent is Extent.SESSION:
         return merge_sessions(part, codes, window.within)
-    return reduce_stretches(part, codes)
+    return reduce_stretches(part, codes, by)
 
 
 def rows_of_stretches(
@@ -353,7 +353,9 @@ def merged(window: SelectWindow, whole: Stretches) -> Stretches:
     return reduced._replace(keys=[key.take(chosen) for key in whole.keys])
 
 
-def reduce_stretches(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
+def reduce_stretches(
+    part: Stretches, codes: Codes, by: Operators = ON_CPU
+) -> tuple[Stretches, Codes]:
     """Merge stretches of the same windows and group; return them sorted, with their groups."""
     first, last = part.first, part.last
     rows, moments = part.rows, part.moments
@@ -369,29 +371,23 @@ def reduce_stretches(part: Stretches, codes: Codes) -> tuple[Stretches, Codes]:
         span = int(place.max()) - lowest + 1
         size = (int(codes.max()) + 1) * span
         if size <= DENSE_MAX * len(codes):
-            return _gather(inner, codes * span + (place - lowest), codes, size)
+            return _gather(inner, codes * span + (place - lowest), codes, size, by)
     return _sort(inner, codes, place)
 
 
-def _gather(part: Stretches, slots: Codes, codes: Codes, size: int) -> tuple[Stretches, Codes]:
+def _gather(
+    part: Stretches, slots: Codes, codes: Codes, size: int, by: Operators
+) -> tuple[Stretches, Codes]:
     """Merge stretches of the same slot; slots are ordered by group and time."""
-    counted = Moments.counts(part.rows).gathered(slots, size).known
+    counted, folded = by.fold(part.moments, part.rows, slots, size)
     used = np.flatnonzero(counted)
     owner = np.empty(size, np.int64)
     owner[slots] = np.arange(len(slots))
     at = owner[used]
-    moments = [_gathered(m, slots, part.rows, counted).take(used) for m in part.moments]
+    moments = [m.take(used) for m in folded]
     first = part.first[at]
     last = first if part.first is part.last else part.last[at]
     return Stretches([], first, last, counted[used], moments), codes[at]
-
-
-def _gathered(one: Measured, slots: Codes, rows: Codes, counted: Codes) -> Measured:
-    """Add up what was measured in each slot; values that are known in all rows are counted."""
-    size = len(counted)
-    if isinstance(one, Moments) and one.known is rows:
-        return one._replace(known=rows[:0]).gathered(slots, size)._replace(known=counted)
-    return one.gathered(slots, size)
 
 
 def _sort(part: Stretches, codes: Codes, place: Codes) -> tuple[Stretches, Codes]:

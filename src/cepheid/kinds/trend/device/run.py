@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,10 @@ class DeviceTrends:
             return trends.run_trends(job, events, forced=forced)
         result = count_whole(job, events)
         return run_split(job.plan, [events], events.schema, forced) if result is None else result
+
+    def answer_streams(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Refuse: a pattern is about one stream."""
+        raise AssertionError(tables)
 
 
 def run_split(

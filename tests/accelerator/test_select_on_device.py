@@ -1,0 +1,216 @@
+"""SELECT on a simulated GPU gives what the definition gives."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.select.cases import (
+    aggregations,
+    agree,
+    filters,
+    joined_aggregations,
+    joins,
+    ordered,
+    plain,
+    rows,
+    table_of,
+)
+
+import cepheid
+from cepheid.accelerator import device as found_device
+from cepheid.accelerator import selecting
+from cepheid.accelerator.conditions import Forming
+from cepheid.arrays.columns import Columns
+from cepheid.errors import DataError, UnsupportedError
+from cepheid.jobs.kind import kind_of
+from cepheid.kinds.selection import windows as select_windows
+from cepheid.plans.plan import SelectPlan
+from cepheid.runtimes import device as runtime
+from cepheid.testing.oracle_select import evaluate_select
+
+Events = list[dict[str, Any]]
+pytestmark = pytest.mark.timeout(300)
+
+
+def run(text: str, events: Events, others: Events | None = None) -> Events:
+    """Run a query on the device that it fits."""
+    query = cepheid.query(text)
+    assume(not kind_of(query.plan).why_not_on_device(query.plan))
+    streams: Any = table_of(events)
+    if others is not None:
+        streams = {"s": streams, "r": table_of(others)}
+    found: Events = query.run(streams, device="gpu").to_pylist()
+    return found
+
+
+@settings(max_examples=60)
+@given(filters(), rows())
+def test_filters_are_as_defined(text: str, events: Events) -> None:
+    assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
+
+
+@settings(max_examples=60)
+@given(aggregations(), rows(), st.sampled_from((0, 4)))
+def test_aggregations_are_as_defined(text: str, events: Events, dense: int) -> None:
+    with patch.object(select_windows, "DENSE_MAX", dense):
+        assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
+
+
+@settings(max_examples=60)
+@given(joins() | joined_aggregations(), rows(8), rows(8))
+def test_joins_are_as_defined(text: str, events: Events, others: Events) -> None:
+    expected = evaluate_select(text, {"s": events, "r": others})
+    assert plain(run(text, events, others)) == plain(expected)
+
+
+@settings(max_examples=30)
+@given(ordered(), rows(8), rows(8))
+def test_orders_are_as_defined(drawn: tuple[str, str], events: Events, others: Events) -> None:
+    text, kind = drawn
+    expected = evaluate_select(text, {"s": events, "r": others})
+    assert plain(run(text, events, others if kind == "join" else None)) == plain(expected)
+
+
+@settings(max_examples=40)
+@given(filters() | aggregations(), rows(8, wild=True))
+def test_wild_values_are_right_or_refused(text: str, events: Events) -> None:
+    agree(lambda: run(text, events), lambda: evaluate_select(text, {"s": events}))
+
+
+NUMBERS = pa.table(
+    {
+        "ts": [1, 2, 3, 4, 5, 6],
+        "x": [1, None, 3, 2**53 + 1, -4, 0],
+        "y": [1.0, float("nan"), None, -0.0, float("inf"), 2.5],
+        "k": ["a", "b", None, "a", "b", "a"],
+    }
+)
+CONDITIONS = {
+    "x > 1": True,
+    "1 >= x": True,
+    "y > -1 AND y < 2.5": True,
+    "NOT y > 1": True,
+    "y = y": True,
+    "y <> 1.0 OR x IS NULL": True,
+    "x IS NOT NULL AND x <> 3": True,
+    "y BETWEEN 0.0 AND 3.0": True,
+    "x NOT BETWEEN 0 AND 2": True,
+    "y + 1.0 > 2.0": True,
+    "y * 2.0 >= y": True,
+    "y * 2.0 - 1.0 > 0.0": False,
+    "x > 1.5": False,
+    "y > x": False,
+    "x + 1 > 2": False,
+    "k = 'a'": False,
+    "y / 2.0 > 0.5": False,
+}
+
+
+@pytest.mark.parametrize(("text", "compiled"), CONDITIONS.items())
+def test_conditions_run_where_they_mean_the_same(text: str, *, compiled: bool) -> None:
+    query = cepheid.query(f"SELECT ts FROM s WHERE {text}").with_schema(NUMBERS.schema)
+    assert query.run(NUMBERS, device="gpu").equals(query.run(NUMBERS))
+    columns = Columns(NUMBERS)
+    forming = Forming(lambda a: (0, columns.vector(a.attribute.text)), (len(NUMBERS), 0))
+    conjuncts = SelectPlan.of(query.plan).select.condition
+    assert (not forming.conditions(conjuncts).rest) is compiled
+
+
+def many(length: int = 700) -> pa.Table:
+    rng = np.random.default_rng(7)
+    columns: dict[str, Any] = {
+        "ts": pa.array(np.sort(rng.integers(0, 500, length))),
+        "k": pa.array(rng.choice(["a", "b", "c"], length)),
+        "x": pa.array(rng.integers(-99, 99, length)),
+        "y": pa.array(rng.integers(0, 99, length).astype(np.float64)),
+    }
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT ts, x FROM s WHERE x > 10 AND y < 50.0",
+        "SELECT k, COUNT(*), SUM(x), MIN(y), MAX(y), AVG(y), MAX(x) FROM s "
+        "WHERE y > 3.0 GROUP BY k WINDOW 50 us SLIDE 10 us",
+        "SELECT COUNT(*), SUM(y) FROM s",
+        "SELECT k, COUNT(*), SUM(x) FROM s GROUP BY k WINDOW 40 EVENTS SLIDE 15 EVENTS",
+        "SELECT a.ts, b.ts AS later FROM s a JOIN s b ON a.k = b.k AND a.y < b.y WINDOW 9 us",
+        "SELECT a.k, COUNT(*), SUM(b.x) FROM s a WITHIN 5 us JOIN s b WITHIN 5 us ON a.x < b.x "
+        "GROUP BY a.k WINDOW 50 us",
+    ],
+)
+def test_many_blocks_give_what_the_cpu_gives(text: str) -> None:
+    query = cepheid.query(text)
+    # Sums of small whole numbers are exact in every order.
+    assert query.run(many(), device="gpu").equals(query.run(many()))
+
+
+def test_sums_that_leave_64_bits_are_refused_on_both() -> None:
+    big = pa.table({"ts": [1, 2, 3], "x": [2**62, 2**62, 2**62]})
+    for device in ("cpu", "gpu"):
+        with pytest.raises(DataError, match="E504"):
+            cepheid.query("SELECT SUM(x) FROM s").run(big, device=device)
+        found = cepheid.query("SELECT SUM(x) FROM s WINDOW 1 us").run(big, device=device)
+        assert found["sum_x"].to_pylist() == [2**62] * 3
+
+
+def test_pairs_have_a_limit() -> None:
+    query = cepheid.query("SELECT a.ts, b.ts AS later FROM s a JOIN s b ON a.x < b.x WINDOW 1 h")
+    with cepheid.limits(state=1 << 10), pytest.raises(DataError, match="E519"):
+        query.run(many(), device="gpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("SELECT COUNT(DISTINCT x) FROM s", "keep values on the CPU"),
+        ("SELECT COUNT(*) FROM s WINDOW SESSION 5 us", "sessions"),
+        (
+            "SELECT a.ts FROM s a JOIN s b ON a.x = b.x JOIN s c ON b.x = c.x WINDOW 1 s",
+            "joins two streams",
+        ),
+    ],
+)
+def test_what_stays_on_the_cpu_says_so(text: str, why: str) -> None:
+    with pytest.raises(UnsupportedError, match=why) as caught:
+        cepheid.query(text).run(many(20), device="gpu")
+    assert caught.value.diagnostics[0].code == "E552"
+    query = cepheid.query(text)
+    assert query.run(many(20), device="auto").equals(query.run(many(20)))
+
+
+def telling(name: str, whole: Any, used: list[str]) -> Any:
+    """Return a function that notes its name first."""
+
+    def tell(*arguments: Any) -> Any:
+        used.append(name)
+        return whole(*arguments)
+
+    return tell
+
+
+def test_auto_uses_a_gpu_for_many_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+    monkeypatch.setattr(runtime, "find_device", lambda: (found_device.Found.GPU, "simulated"))
+    for name in ("find_rows", "fold_slots", "count_pairs"):
+        monkeypatch.setattr(selecting, name, telling(name, getattr(selecting, name), used))
+    texts = [
+        "SELECT ts FROM s WHERE x > 1",
+        "SELECT COUNT(*) FROM s",
+        "SELECT a.ts FROM s a JOIN s b ON a.x < b.x WINDOW 2 us",
+    ]
+    for text in texts:
+        cepheid.query(text).run(many(50), device="auto")
+    assert not used, "small tables stay on the CPU"
+    monkeypatch.setattr(runtime, "SMALL_ROWS", 40)
+    for text in texts:
+        query = cepheid.query(text)
+        assert query.run(many(50), device="auto").equals(query.run(many(50)))
+    assert used == ["find_rows", "fold_slots", "count_pairs"]
