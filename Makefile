@@ -170,6 +170,8 @@ lock: dev ## Write the versions in .venv to requirements/dev.txt, hashes and lic
 	@mv $(LOCK).new $(LOCK)
 	uv pip compile --quiet pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 		--constraint $(LOCK) --no-header --no-annotate --output-file requirements/run.txt
+	uv pip compile --quiet requirements/site.in --universal --python-version 3.11 --no-header --no-annotate \
+		--output-file requirements/site.txt
 	@$(BIN)/python requirements/licences.py > requirements/licences.md
 	@touch $(READY) $(STAMP)
 
@@ -188,6 +190,15 @@ wheel: dist ## Install the wheel into an environment of its own, and run the dem
 sbom: dist ## Write dist/cepheid.cdx.json, the bill of materials of all extras; needs uv
 	@uvx --quiet --from cyclonedx-bom cyclonedx-py requirements requirements/run.txt --pyproject pyproject.toml \
 		--output-reproducible --output-format JSON --output-file dist/cepheid.cdx.json
+
+.PHONY: site
+site: build/site-env/.installed ## Build the site of the documentation into build/site; any warning is an error
+	@NO_MKDOCS_2_WARNING=1 build/site-env/bin/mkdocs build --quiet --strict --config-file site/mkdocs.yml
+
+build/site-env/.installed: requirements/site.txt
+	@$(PYTHON) -m venv build/site-env
+	@build/site-env/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
 .PHONY: ci
 ci: ## Run what CI runs: lint, then test

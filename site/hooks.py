@@ -1,0 +1,54 @@
+"""Pages that are made while the site is built, and links that leave the folder of the docs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parent))
+import syntax
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "README.md": "index.md",
+    "requirements/licences.md": "licences.md",
+}
+"""Pages of the project that stand beside the docs, and what they are called on the site."""
+LINK = re.compile(r"\]\((?:\.\./)+(?P<path>[\w./-]+?)(?P<place>#[\w-]*)?\)")
+INSIDE = re.compile(r"\]\(docs/(?P<path>[\w./-]+)")
+
+
+def on_config(config: Any) -> Any:
+    """Append the decisions, whose pages come and go, to what readers can open."""
+    found = sorted((ROOT / "docs/decisions").glob("*.md"))
+    config.nav.append({"Decisions": [f"decisions/{path.name}" for path in found]})
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages from outside of the docs, and the syntax that is drawn from the grammar."""
+    for source, name in OUTSIDE.items():
+        if name != "index.md":
+            text = INSIDE.sub(r"](\g<path>", (ROOT / source).read_text("utf-8"))
+            text = re.sub(r"\]\((LICENSE|CITATION\.cff)\)", "]", text)
+            files.append(File.generated(config, name, content=text))
+    files.append(File.generated(config, "syntax.md", content=syntax.page()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Let links to pages of the project lead to their places on the site."""
+    up = "../" * page.file.src_uri.count("/")
+
+    def place(match: re.Match[str]) -> str:
+        name = OUTSIDE.get(match["path"])
+        return f"]({up}{name}{match['place'] or ''})" if name else match[0]
+
+    return LINK.sub(place, markdown)
