@@ -30,7 +30,8 @@ def sql(
     streaming too, and emits a match when no later row can change it. ``sql(text, tables={...})``
     runs in process over all events that :meth:`CompiledQuery.run` takes there. Of files and event
     stores it reads only what the clauses need. If the query around the clauses is more than a
-    SELECT over one table, it runs on a local Spark session. ``docs/sql.md`` describes the clause.
+    SELECT over tables and joins of them, it runs on a local Spark session. ``docs/sql.md``
+    describes the clause.
 
     Parameters
     ----------

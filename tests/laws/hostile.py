@@ -178,7 +178,7 @@ def judge(found: Case, events: pa.Table) -> str:
 
 
 def run_tables(*_: object) -> None:
-    """Stand in for Spark, which runs what is more than a SELECT over one table."""
+    """Stand in for Spark, which runs what is more than a SELECT over tables."""
     raise cepheid.CepheidError([cepheid.Diagnostic("E613", "this is for Spark")])
 
 

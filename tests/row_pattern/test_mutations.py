@@ -91,7 +91,7 @@ def mutated(text: str, rng: random.Random) -> str:
 
 
 class _LeftToSpark(Exception):  # noqa: N818  # It is no error.
-    """The text is more than a SELECT over one table."""
+    """The text is more than a SELECT over tables."""
 
 
 def _left(*_: Any) -> Any:

@@ -27,8 +27,8 @@ from tests.select.cases import (
 )
 
 import cepheid
+from cepheid.arrays import pairing
 from cepheid.errors import UnsupportedError
-from cepheid.kinds.selection import operators as select_operators
 from cepheid.kinds.selection import windows as select_windows
 from cepheid.plans.plan import SelectPlan
 from cepheid.testing.oracle_select import evaluate_select
@@ -240,7 +240,7 @@ def test_a_stream_joins_with_itself() -> None:
 def test_many_pairs_are_asked_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     q = cepheid.query("SELECT a.ts, b.ts AS t FROM s a JOIN s b ON a.x + b.x > 3 WINDOW 9 us")
     whole = q.run(FEW).to_pylist()
-    monkeypatch.setattr(select_operators, "BLOCK_PAIRS", 1)
+    monkeypatch.setattr(pairing, "BLOCK_PAIRS", 1)
     assert q.run(FEW).to_pylist() == whole
 
 

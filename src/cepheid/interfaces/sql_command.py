@@ -27,7 +27,7 @@ def run_sql(text: str, inputs: list[str], engine: str, master: str | None) -> pa
         names = table_names(text)
     except NotSimpleError:
         if engine != "spark":
-            message = "this text is more than a SELECT over one table around its clauses: "
+            message = "this text is more than a SELECT over tables around its clauses: "
             raise WrongUseError(message + "add --engine spark") from None
         names = []
     tables = named_tables(inputs, names)
@@ -69,7 +69,7 @@ def why_sql(text: str, inputs: list[str], engine: str) -> WhyNot:
     try:
         return why_local_sql(text, named_tables(inputs, table_names(text)))
     except NotSimpleError:
-        message = "this text is more than a SELECT over one table around its clauses: "
+        message = "this text is more than a SELECT over tables around its clauses: "
         raise WrongUseError(message + "ask about one clause, as SELECT * FROM it") from None
 
 

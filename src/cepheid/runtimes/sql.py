@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any
 
@@ -22,7 +22,14 @@ from cepheid.kinds.row_pattern.bind_expressions import find_column
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds, misplaced_nulls
 from cepheid.kinds.row_pattern.reach import describe_window
 from cepheid.kinds.row_pattern.recognize import recognize, result_schema
-from cepheid.kinds.row_pattern.select_tree import NotSimpleError, Select, parse_select, plain_source
+from cepheid.kinds.row_pattern.rendered import Rendered
+from cepheid.kinds.row_pattern.select_tree import (
+    NotSimpleError,
+    Select,
+    parse_select,
+    plain_source,
+    tables_of,
+)
 from cepheid.kinds.row_pattern.simple_select import run_select
 from cepheid.kinds.row_pattern.statement import Site, Statement, View, read_statement
 from cepheid.kinds.row_pattern.store import plan_clause, read_whole, run_clause
@@ -55,7 +62,7 @@ def run_local_sql(
         parts = Parts(statement)
     except NotSimpleError:
         if strategy not in (None, "auto"):
-            why = "Spark runs what is more than a SELECT over one table, and reads stores whole"
+            why = "Spark runs what is more than a SELECT over tables, and reads stores whole"
             unused("strategy", why, "leave it out")
         from cepheid.runtimes.spark.row_pattern import run_tables
 
@@ -130,7 +137,7 @@ def why_local_sql(text: str, tables: Mapping[str, Any]) -> WhyNot:
     Raises
     ------
     NotSimpleError
-        If the text is more than a SELECT over one table around its clauses.
+        If the text is more than a SELECT over tables and joins around its clauses.
     """
     statement, known = read_statement(text, all_registered()), Known(tables)
     parts = Parts(statement)
@@ -181,7 +188,7 @@ class Known:
 
     def read_all(self, select: Select) -> None:
         """Read the stores that a query names."""
-        for source in _sources(select):
+        for source in tables_of(select):
             found = find_column(source, [*self.arrow, *self._stores])
             if found in self._stores:
                 self.table(str(found))
@@ -194,22 +201,13 @@ def _read_table(table: Any) -> pa.Table:
     return as_table(table)
 
 
-def _sources(select: Select) -> Iterator[str]:
-    for _, named in select.named:
-        yield from _sources(named)
-    if isinstance(select.source, Select):
-        yield from _sources(select.source)
-    else:
-        yield select.source
-
-
 class Parts:
     """A text as the inputs of its clauses and the query around them, all of which are simple.
 
     Raises
     ------
     NotSimpleError
-        If one of them is more than a SELECT over one table.
+        If one of them is more than a SELECT over tables and joins.
     """
 
     def __init__(self, statement: Statement) -> None:
@@ -220,7 +218,7 @@ class Parts:
         self.all = [self._parsed(statement.source_query(site, views[:i])) for i, site in sites]
         self.all.append(self._parsed(statement.outer_query(views)))
 
-    def _parsed(self, query: str) -> Select:
+    def _parsed(self, query: Rendered) -> Select:
         return parse_select(query, self.statement.functions)
 
     def source(self, site: Site) -> Select:
@@ -279,7 +277,7 @@ def table_names(text: str) -> list[str]:
     Raises
     ------
     NotSimpleError
-        If the text is more than a SELECT over one table around its clauses.
+        If the text is more than a SELECT over tables and joins around its clauses.
 
     Examples
     --------
@@ -289,6 +287,6 @@ def table_names(text: str) -> list[str]:
     statement = read_statement(text, all_registered())
     parts = Parts(statement).all
     views = {_view(number) for number in range(len(statement.sites))}
-    names = [name for select in parts for name in _sources(select)]
+    names = [name for select in parts for name in tables_of(select)]
     local = {name for select in parts for name, _ in select.named}
     return list(dict.fromkeys(name for name in names if name not in views | local))

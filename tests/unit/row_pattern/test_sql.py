@@ -462,11 +462,11 @@ def test_variables_may_have_names_of_functions() -> None:
 )
 def test_an_alias_before_the_clause_may_name_columns(table: str) -> None:
     statement = read_statement(f"SELECT * FROM {table} MATCH_RECOGNIZE (PATTERN (A)) AS m")
-    assert statement.source_query(statement.sites[0], []) == f"SELECT * FROM {table}"
-    assert statement.outer_query([View("x")]) == "SELECT * FROM x AS m"
+    assert statement.source_query(statement.sites[0], []).text == f"SELECT * FROM {table}"
+    assert statement.outer_query([View("x")]).text == "SELECT * FROM x AS m"
     for other in ("range(5)", "s.f(x, y)", "TABLE(f(x))"):
         statement = read_statement(f"SELECT * FROM {other} MATCH_RECOGNIZE (PATTERN (A)) AS m")
-        assert statement.source_query(statement.sites[0], []) == f"SELECT * FROM {other}"
+        assert statement.source_query(statement.sites[0], []).text == f"SELECT * FROM {other}"
 
 
 def test_decimals_of_any_length_compare_and_add_up() -> None:

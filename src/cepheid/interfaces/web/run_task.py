@@ -69,7 +69,7 @@ def _answer(task: RunTask, read: Callable[[int], None]) -> tuple[pa.Table, bool]
         try:
             table = sql(task.text, tables=_tables(task, table_names(task.text)))
         except NotSimpleError:
-            message = "this text is more than a SELECT over one table around its clauses: "
+            message = "this text is more than a SELECT over tables around its clauses: "
             message += "run it with `cepheid run --engine spark`"
             raise WrongUseError(message) from None
         return table.slice(0, most), len(table) > most
@@ -129,7 +129,7 @@ def answer_why(task: WhyTask) -> dict[str, Any]:
         try:
             answer = why_local_sql(task.text, _tables(task, table_names(task.text)))
         except NotSimpleError:
-            message = "this text is more than a SELECT over one table around its clauses"
+            message = "this text is more than a SELECT over tables around its clauses"
             raise WrongUseError(message) from None
     else:
         asked = compiled(task.text, task.columns)

@@ -151,7 +151,7 @@ def _arrange(
     Without PARTITION BY no row is looked for.
     """
     for name in (*partition_by, *(key.column for key in order_by)):
-        _refuse_nested(table, name)
+        refuse_nested(name, table.schema.field(name).type)
     length = len(table)
     order = _sorted(table, order_by)
     destination = np.empty(length, np.int64)
@@ -175,9 +175,8 @@ def _arrange(
     return None if len(bounds) <= 2 and order is None else destination, bounds, leading
 
 
-def _refuse_nested(table: Table, name: str) -> None:
+def refuse_nested(name: str, kind: Any) -> None:
     """Raise E609 for lists, structures and maps: Arrow neither sorts nor groups by them."""
-    kind = table.schema.field(name).type
     if pa.types.is_nested(kind):
         message = f"rows cannot be ordered or grouped by `{name}`, which is of type {kind}"
         helps = ("use a part of it that is a number, a text or a time",)

@@ -122,6 +122,11 @@ def _check_names(
             notes = (Note("first here", seen[definition.name]),)
             findings.append(Diagnostic("E606", message, definition.span, notes=notes))
         seen[definition.name] = definition.span
+    if clause.rows != "one":
+        for name in sorted({name for name in columns if columns.count(name) > 1}):
+            message = f"the result would have {columns.count(name)} columns `{name}` of the input"
+            helps = ("rename one with AS in the query that the clause reads",)
+            findings.append(Diagnostic("E606", message, clause.span, helps=helps))
     shown = {"one": partition_by, "window": ()}.get(clause.rows, columns)
     taken = {name.lower() for name in shown}
     for measure in clause.measures:

@@ -153,9 +153,13 @@ class Binder:
     def column(self, column: tree.Column) -> str:
         """Return the name of a column as the input has it."""
         found = find_column(column.name, self._columns)
-        if found is None:
+        alike = [name for name in self._columns if name.lower() == column.name.lower()]
+        if found is None or alike.count(found) > 1:
             message = f"the input has no column `{column.name}`"
             helps = (suggest_names(column.name, self._columns, owner="it"),)
+            if len(alike) > 1:
+                message = f"the input has {len(alike)} columns `{column.name}`"
+                helps = ("rename one with AS in the query that the clause reads",)
             self._findings.append(Diagnostic("E603", message, column.span, helps=helps))
         return found or column.name
 

@@ -28,7 +28,7 @@ def with_derived(plan: MatchPlan, table: pa.Table) -> pa.Table:
 
         def leaf(node: tree.Expression, known: pa.Table = table) -> Value:
             if isinstance(node, tree.RowField):
-                return _field(node, _column(known, node.column), plan.text)
+                return field_of(node, _column(known, node.column), plan.text)
             assert isinstance(node, tree.RowColumn), "an expression over a row has no other leaf"
             return _column(known, node.name)
 
@@ -45,7 +45,7 @@ def _column(table: pa.Table, name: str) -> Value:
     return found.cast(found.type.value_type) if pa.types.is_dictionary(found.type) else found
 
 
-def _field(node: tree.RowField, array: Value, text: str) -> Value:
+def field_of(node: tree.RowField, array: Value, text: str) -> Value:
     """Return a field of a structure, NULL where the structure is."""
     shown = node.column
     for name in node.path:

@@ -154,19 +154,13 @@ def _parse_columns(reader: Reader) -> tuple[tree.Column, ...]:
 def _parse_key(reader: Reader) -> tree.Column:
     """Return a column, a field of one, or an expression of them."""
     place, start = reader.place, reader.token.span.start
-    names = [reader.expect_name("a column")] if reader.token.kind in _NAMES else []
-    while names and reader.take_mark("."):
-        names.append(reader.expect_name("a column"))
-    ends = reader.token.is_mark(",", ")") or reader.token.kind is TokenKind.WORD
-    goes_on = reader.token.upper in _OPERATORS or (names and names[-1].upper == "CASE")
-    if names and ends and not goes_on:
-        # A plain name may be any word, such as `end`.
-        first, *others = names
-        span = reader.span_from(start)
-        if not others:
-            return tree.Column(first.value, None, span=span)
-        fields = tuple(name.value for name in others[1:])
-        return tree.Column(others[0].value, folded(first), fields, span=span)
+    if reader.token.kind in _NAMES:
+        plain, last = parse_column(reader), reader.tokens[reader.place - 1]
+        ends = reader.token.is_mark(",", ")") or reader.token.kind is TokenKind.WORD
+        goes_on = reader.token.upper in _OPERATORS or last.upper == "CASE"
+        if ends and not goes_on:
+            # A plain name may be any word, such as `end`.
+            return plain
     reader.place = place
     expression = parse_expression(reader)
     if isinstance(expression, tree.Column):
@@ -177,12 +171,15 @@ def _parse_key(reader: Reader) -> tree.Column:
 
 
 def parse_column(reader: Reader) -> tree.Column:
-    """Return the column at the reader's place; the name of its table may stand before it."""
+    """Return the column at the reader's place, or a field of one; its table may stand before."""
     first = reader.expect_name("a column")
-    if reader.take_mark("."):
-        name = reader.expect_name("a column")
-        return tree.Column(name.value, None, span=first.span.to(name.span))
-    return tree.Column(first.value, None, span=first.span)
+    names = []
+    while reader.take_mark("."):
+        names.append(reader.expect_name("a column").value)
+    span = reader.span_from(first.span.start)
+    if not names:
+        return tree.Column(first.value, None, span=span)
+    return tree.Column(names[0], folded(first), tuple(names[1:]), span=span)
 
 
 def _parse_order(reader: Reader) -> tuple[tree.SortKey, ...]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from cepheid.errors import BindError, Diagnostic, Span, UnsupportedError, suggest_names
+from cepheid.errors import BindError, Diagnostic, Span, UnsupportedError
 from cepheid.events.schema import EventSchema, ValueKind
 from cepheid.expressions.own import OwnFunction
 from cepheid.jobs.ticks import tick_of
@@ -20,7 +20,16 @@ from cepheid.kinds.row_pattern.bind_expressions import find_column
 from cepheid.kinds.row_pattern.lexer import TokenKind, tokenize
 from cepheid.kinds.row_pattern.live_text import why_not_around
 from cepheid.kinds.row_pattern.plan import MatchPlan, SearchBounds
-from cepheid.kinds.row_pattern.select_tree import NotSimpleError, Select, parse_select
+from cepheid.kinds.row_pattern.relation import Place, Scope
+from cepheid.kinds.row_pattern.select_tree import (
+    NotSimpleError,
+    Select,
+    TableName,
+    parse_select,
+)
+from cepheid.kinds.row_pattern.select_tree import (
+    Source as From,
+)
 from cepheid.kinds.row_pattern.statement import Site, Statement, read_statement
 from cepheid.patterns.scope import Source
 from cepheid.plans.plan import Choice, Evaluator, Granularity, Partition, RowPatternPlan
@@ -112,12 +121,12 @@ def select_around(statement: Statement) -> Select:
     Raises
     ------
     NotSimpleError
-        If it is more than a SELECT over one table.
+        If it is more than a SELECT over tables.
     """
     (site,) = statement.sites
     begin, end = site.span.start, site.span.end
     # As long as what it replaces, so that messages point into the text.
-    view = f" {VIEW} ".ljust(end - begin)
+    view = f" {VIEW} {site.alias} ".ljust(end - begin)
     text = statement.text[:begin] + view + statement.text[end:]
     return parse_select(text, statement.functions)
 
@@ -166,9 +175,13 @@ def _outer(statement: Statement) -> Select:
     except NotSimpleError:
         _refuse(message, where, text)
     more = outer.aggregates or outer.order_by or outer.limit is not None
-    if more or outer.named or outer.source != VIEW:
+    if more or outer.named or not _is_view(outer.source):
         _refuse(message, where, text)
     return outer
+
+
+def _is_view(source: From) -> bool:
+    return isinstance(source, TableName) and source.name == VIEW
 
 
 def _check_order(site: Site, text: str, source: Source) -> None:
@@ -199,21 +212,19 @@ def _check_unit(site: Site, text: str, source: Source, schema: EventSchema) -> N
 
 def _check_columns(outer: Select, clause: MatchPlan, text: str) -> None:
     """Report columns around the clause that its result does not have (E603)."""
+    assert isinstance(outer.source, TableName), "checked before"
     known = [*clause.output_columns, *(name for name, _ in clause.measures)]
+    scope = Scope(tuple(Place(outer.source.alias, name, name) for name in known), text)
     expressions = [item.expression for item in outer.items if item.expression is not None]
     if outer.where is not None:
         expressions.append(outer.where)
-    nodes = [node for expression in expressions for node in tree.walk(expression)]
-    findings = [
-        Diagnostic(
-            "E603",
-            f"the result of the clause has no column `{node.name}`",
-            node.span,
-            helps=(suggest_names(node.name, known, owner="it"),),
-        )
-        for node in nodes
-        if isinstance(node, tree.Column) and find_column(node.name, known) is None
-    ]
+    findings: list[Diagnostic] = []
+    for node in (node for expression in expressions for node in tree.walk(expression)):
+        try:
+            if isinstance(node, tree.Column):
+                scope.column(node)
+        except BindError as error:
+            findings += error.diagnostics
     if findings:
         raise BindError(findings[:10], text)
 

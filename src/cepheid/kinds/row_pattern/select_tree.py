@@ -1,40 +1,74 @@
-"""A SELECT over one table: its tree and how it is read."""
+"""A SELECT over one table or a join: its tree and how it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
-from cepheid.errors import CepheidError
+from cepheid.errors import CepheidError, Span
 from cepheid.expressions.functions import FUNCTIONS
 from cepheid.expressions.own import OwnFunction
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES, SORTED
 from cepheid.kinds.row_pattern.expressions import parse_expression
-from cepheid.kinds.row_pattern.lexer import Token, TokenKind, tokenize
+from cepheid.kinds.row_pattern.lexer import Token, TokenKind
 from cepheid.kinds.row_pattern.parser import parse_column, parse_sort_key
 from cepheid.kinds.row_pattern.reader import Reader
+from cepheid.kinds.row_pattern.rendered import Rendered
 
+JOINS = ("INNER", "LEFT", "RIGHT", "FULL", "CROSS")
 _CLAUSES = frozenset({"WHERE", "GROUP", "ORDER", "LIMIT"})
+_NO_ALIAS = _CLAUSES | {*JOINS, "FROM", "AS", "OVER", "JOIN", "ON", "USING", "NATURAL", "LATERAL"}
 
 
 class NotSimpleError(Exception):
-    """The text is more than a SELECT over one table."""
+    """The text is more than a SELECT over tables and joins of them."""
 
 
 class Item(msgspec.Struct, frozen=True):
-    """An entry of the list of SELECT; ``expression`` is None for ``*``."""
+    """An entry of the list of SELECT; ``expression`` is None for ``*`` and ``owner.*``."""
 
     name: str
     expression: tree.Expression | None
+    owner: str = ""
+
+
+class TableName(msgspec.Struct, frozen=True):
+    """A table after FROM, and what stands before its columns: its alias, or its name."""
+
+    name: str
+    alias: str
+    span: Span
+
+
+class Subquery(msgspec.Struct, frozen=True):
+    """A SELECT in parentheses after FROM; without an alias, nothing stands before its columns."""
+
+    select: Select
+    alias: str
+
+
+class Join(msgspec.Struct, frozen=True):
+    """Two sources: ``kind`` is inner, left, right, full or cross; ``on`` or ``using`` says how."""
+
+    kind: str
+    left: Source
+    right: Source
+    on: tree.Expression | None = None
+    using: tuple[str, ...] = ()
+    span: Span = Span(0, 0)
+
+
+Source: TypeAlias = TableName | Subquery | Join
 
 
 class Select(msgspec.Struct, frozen=True):
-    """``SELECT items FROM source ...``; the source is a name or another SELECT."""
+    """``SELECT items FROM source ...``."""
 
     items: tuple[Item, ...]
-    source: str | Select
+    source: Source
     where: tree.Expression | None
     group_by: tuple[tree.Column, ...]
     order_by: tuple[tree.SortKey, ...]
@@ -54,8 +88,8 @@ def _has_aggregate(node: tree.Expression) -> bool:
     return any(call.function in AGGREGATES for call in calls)
 
 
-def parse_select(text: str, functions: Iterable[OwnFunction] = ()) -> Select:
-    """Return the tree of a text that is a SELECT over one table.
+def parse_select(query: str | Rendered, functions: Iterable[OwnFunction] = ()) -> Select:
+    """Return the tree of a text that is a SELECT over tables and joins of them.
 
     Raises
     ------
@@ -65,11 +99,12 @@ def parse_select(text: str, functions: Iterable[OwnFunction] = ()) -> Select:
     Examples
     --------
     >>> found = parse_select("SELECT company, len * 2 AS twice FROM v AS m WHERE len > 3 LIMIT 5")
-    >>> [item.name for item in found.items], found.source, found.limit
+    >>> [item.name for item in found.items], found.source.name, found.limit
     (['company', 'twice'], 'v', 5)
     """
     try:
-        reader = Reader(tokenize(text), text, functions=tuple(functions))
+        rendered = Rendered.of(query) if isinstance(query, str) else query
+        reader = Reader(rendered.tokens(), rendered.original, functions=tuple(functions))
         found = _parse_select(reader)
         reader.take_mark(";")
     except CepheidError as error:
@@ -98,7 +133,7 @@ def _parse_select(reader: Reader) -> Select:
     while reader.take_mark(","):
         items.append(_parse_item(reader))
     reader.expect_words("FROM")
-    source = _parse_source(reader)
+    source = _parse_from(reader)
     where = _parse_expression(reader) if reader.take_words("WHERE") else None
     if where is not None:
         _check_known(where)
@@ -128,8 +163,9 @@ def _parse_item(reader: Reader) -> Item:
     if reader.take_mark("*"):
         return Item("*", None)
     if reader.ahead().is_mark(".") and reader.ahead(2).is_mark("*"):
-        reader.place += 3
-        return Item("*", None)
+        owner = reader.take().value
+        reader.place += 2
+        return Item("*", None, owner)
     start = reader.token.span.start
     expression = _parse_expression(reader)
     _check_known(expression)
@@ -173,21 +209,107 @@ def _check_known(node: tree.Expression) -> None:
 def _is_alias(token: Token) -> bool:
     if token.kind is TokenKind.QUOTED:
         return True
-    return token.kind is TokenKind.WORD and token.upper not in _CLAUSES | {"FROM", "AS", "OVER"}
+    return token.kind is TokenKind.WORD and token.upper not in _NO_ALIAS
 
 
-def _parse_source(reader: Reader) -> str | Select:
-    source: str | Select
+# ---------------------------------------------------------------------------------------
+# FROM
+
+
+def _parse_from(reader: Reader) -> Source:
+    found = _parse_joined(reader)
+    while reader.take_mark(","):
+        found = Join("cross", found, _parse_joined(reader))
+    return found
+
+
+def _parse_joined(reader: Reader) -> Source:
+    found = _parse_source(reader)
+    count = 0
+    while (kind := _take_join(reader)) is not None:
+        reader.check_chain(count := count + 1)
+        right = _parse_source(reader)
+        if kind == "cross":
+            found = Join(kind, found, right)
+        elif reader.take_words("USING"):
+            start = reader.token.span.start
+            names = _parse_using(reader)
+            found = Join(kind, found, right, using=names, span=reader.span_from(start))
+        else:
+            reader.expect_words("ON")
+            condition = _parse_expression(reader)
+            _check_known(condition)
+            if _has_aggregate(condition):
+                raise NotSimpleError("ON")  # noqa: EM101  # what is not simple
+            found = Join(kind, found, right, condition)
+    return found
+
+
+def _take_join(reader: Reader) -> str | None:
+    """Take the words of a join, and return its kind; None if there is none."""
+    kind = reader.token.upper
+    if kind == "JOIN":
+        reader.take()
+        return "inner"
+    if kind not in JOINS:
+        return None
+    reader.take()
+    if kind in ("LEFT", "RIGHT", "FULL"):
+        reader.take_words("OUTER")
+    reader.expect_words("JOIN")
+    return kind.lower()
+
+
+def _parse_using(reader: Reader) -> tuple[str, ...]:
+    reader.expect_mark("(")
+    names = [reader.expect_name("a column").value]
+    while reader.take_mark(","):
+        names.append(reader.expect_name("a column").value)
+    reader.expect_mark(")")
+    return tuple(names)
+
+
+def _parse_source(reader: Reader) -> Source:
+    source: Source
     if reader.take_mark("("):
-        source = _parse_select(reader)
+        reader.enter()
+        if reader.token.upper in ("SELECT", "WITH"):
+            source = Subquery(_parse_select(reader), "")
+        else:
+            source = _parse_from(reader)
         reader.expect_mark(")")
+        reader.leave()
     else:
-        source = reader.expect_name("a table").value
+        start = reader.token.span.start
+        name = called = reader.expect_name("a table").value
         while reader.take_mark("."):
-            source += "." + reader.expect_name("a table").value
+            called = reader.expect_name("a table").value
+            name += "." + called
+        source = TableName(name, called, reader.span_from(start))
     if reader.take_words("AS") or _is_alias(reader.token):
-        reader.expect_name("an alias")
+        alias = reader.expect_name("an alias").value
+        if isinstance(source, Join):
+            raise NotSimpleError(alias)
+        source = msgspec.structs.replace(source, alias=alias)
     return source
+
+
+def tables_of(select: Select) -> Iterator[str]:
+    """Yield the names of all tables that a query reads, those of inner queries too."""
+    for _, named in select.named:
+        yield from tables_of(named)
+    yield from _tables_in(select.source)
+
+
+def _tables_in(source: Source) -> Iterator[str]:
+    match source:
+        case TableName():
+            yield source.name
+        case Subquery():
+            yield from tables_of(source.select)
+        case Join():
+            yield from _tables_in(source.left)
+            yield from _tables_in(source.right)
 
 
 def plain_source(select: Select) -> str | None:
@@ -195,4 +317,5 @@ def plain_source(select: Select) -> str | None:
     plain = len(select.items) == 1 and select.items[0].expression is None
     plain &= select.where is None and select.limit is None
     plain &= not select.order_by and not select.named
-    return select.source if plain and isinstance(select.source, str) else None
+    source = select.source
+    return source.name if plain and isinstance(source, TableName) else None

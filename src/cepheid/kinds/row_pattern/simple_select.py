@@ -1,7 +1,7 @@
-"""A SELECT over one table, run in process: the SQL around a clause that needs no Spark.
+"""A SELECT over tables and joins, run in process: the SQL around a clause that needs no Spark.
 
-``[WITH name AS (...)] SELECT list FROM table [WHERE] [GROUP BY] [ORDER BY] [LIMIT]``, where the
-list has expressions, ``*`` and aggregates, and the table may be another such SELECT in parentheses.
+``[WITH name AS (...)] SELECT list FROM tables [WHERE] [GROUP BY] [ORDER BY] [LIMIT]``, where the
+list has expressions, ``*`` and aggregates, and a table may be another such SELECT in parentheses.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from cepheid.errors import BindError, Diagnostic, suggest_names
 from cepheid.expressions.arrow import Value, pa
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.aggregates import aggregate
-from cepheid.kinds.row_pattern.arrange import ArrangedRows
+from cepheid.kinds.row_pattern.arrange import ArrangedRows, refuse_nested
 from cepheid.kinds.row_pattern.bind_expressions import AGGREGATES, find_column
+from cepheid.kinds.row_pattern.joins import Sides, bind_join, conjuncts_of, rows_of
 from cepheid.kinds.row_pattern.measures import full_length
 from cepheid.kinds.row_pattern.plan import OrderKey
-from cepheid.kinds.row_pattern.select_tree import Item, Select
+from cepheid.kinds.row_pattern.relation import Relation, Scope, leaf_of
+from cepheid.kinds.row_pattern.select_tree import Item, Select, Source, Subquery, TableName
 from cepheid.kinds.row_pattern.values import evaluate, true_rows
 from cepheid.kinds.row_pattern.window_sites import COLUMN
 
@@ -30,119 +32,135 @@ def run_select(select: Select, tables: Mapping[str, Table], text: str) -> Table:
     Raises
     ------
     BindError
-        E603 if a column is not there, E613 if a table is not.
+        E603 if a column is not there, or several are, E613 if a table is not.
+    DataError
+        E519 if a join has more pairs than fit the limit of a step.
     """
     known = dict(tables)
     for name, query in select.named:
         known[name] = run_select(query, known, text)
-    table = _source(select.source, known, text)
-    if select.where is not None:
-        table = table.filter(pa.array(_holds(select.where, table, text)))
+    sides = _Sources(known, text).sides(select.source)
+    where = None if select.where is None else sides.scope.bound(select.where)
+    rows = Relation(rows_of(sides, conjuncts_of(where)), sides.scope)
     if select.aggregates:
-        table = _aggregated(select, table, text)
-        ordered = _sorted(select, table, text)
+        found = _aggregated(select, rows)
+        ordered = _sorted(select, found, Scope((), text))
     else:
-        # ORDER BY may name columns of either side of the list.
-        columns = _listed(select.items, table, text)
-        extra = [
-            (name, table.column(name)) for name in table.column_names if name not in dict(columns)
-        ]
-        both = Table.from_arrays([c for _, c in (*columns, *extra)], names=_names(columns, extra))
-        ordered = _sorted(select, both, text).select(range(len(columns)))
-        ordered = ordered.rename_columns([name for name, _ in columns])
+        columns = _listed(select.items, rows)
+        found = Table.from_arrays([c for _, c in columns], names=[name for name, _ in columns])
+        ordered = _sorted(select, found, rows.scope, rows)
     return ordered if select.limit is None else ordered.slice(0, select.limit)
 
 
-def _names(columns: list[tuple[str, Value]], extra: list[tuple[str, Value]]) -> list[str]:
-    return [name for name, _ in (*columns, *extra)]
+class _Sources:
+    """The tables of a query; their columns are numbered, one table after the other."""
+
+    def __init__(self, tables: Mapping[str, Table], text: str) -> None:
+        self._tables, self._text = tables, text
+        self._columns = 0
+
+    def sides(self, source: Source) -> Sides:
+        """Read the tables of a FROM, and bind the conditions of its joins."""
+        match source:
+            case TableName():
+                return self._relation(self._table(source), source.alias)
+            case Subquery():
+                inner = run_select(source.select, self._tables, self._text)
+                return self._relation(inner, source.alias)
+        return bind_join(source, self.sides(source.left), self.sides(source.right))
+
+    def _relation(self, table: Table, owner: str) -> Relation:
+        begin, self._columns = self._columns, self._columns + table.num_columns
+        return Relation.of(table, owner, begin, self._text)
+
+    def _table(self, source: TableName) -> Table:
+        found = find_column(source.name, list(self._tables))
+        if found is None:
+            message = f"there is no table `{source.name}`"
+            shown = [name for name in self._tables if not name.startswith("cepheid_match_")]
+            helps = (suggest_names(source.name, shown, owner="`tables`"),) if shown else ()
+            raise BindError([Diagnostic("E613", message, source.span, helps=helps)], self._text)
+        return self._tables[found]
 
 
-def _source(source: str | Select, tables: Mapping[str, Table], text: str) -> Table:
-    if isinstance(source, Select):
-        return run_select(source, tables, text)
-    found = find_column(source, list(tables))
-    if found is None:
-        message = f"there is no table `{source}`"
-        shown = [name for name in tables if not name.startswith("cepheid_match_")]
-        helps = (suggest_names(source, shown, owner="`tables`"),) if shown else ()
-        raise BindError([Diagnostic("E613", message, helps=helps)], text)
-    return tables[found]
-
-
-def _column(node: tree.Expression, table: Table, text: str) -> Value:
-    assert isinstance(node, tree.Column), "an expression over rows has no other leaf"
-    found = find_column(node.name, table.column_names)
-    if found is None:
-        message = f"there is no column `{node.name}`"
-        # A column for a call over a window has no name that a user knows.
-        shown = [name for name in table.column_names if not name.startswith(COLUMN)]
-        helps = (suggest_names(node.name, shown, owner="the table"),)
-        raise BindError([Diagnostic("E603", message, helps=helps)], text)
-    column: Value = table.column(found)
-    # Putting chunks together copies them, even a single one.
-    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
-    return array
-
-
-def _holds(condition: tree.Expression, table: Table, text: str) -> Value:
-    return true_rows(condition, lambda node: _column(node, table, text), len(table))
-
-
-def _listed(items: tuple[Item, ...], table: Table, text: str) -> list[tuple[str, Value]]:
+def _listed(items: tuple[Item, ...], rows: Relation) -> list[tuple[str, Value]]:
     columns: list[tuple[str, Value]] = []
     for item in items:
         if item.expression is None:
-            columns += [(name, table.column(name)) for name in table.column_names]
+            places = rows.scope.of(item.owner) if item.owner else rows.scope.shown
+            columns += [(place.name, rows.table.column(place.column)) for place in places]
             continue
-        value = evaluate(item.expression, lambda node: _column(node, table, text))
-        columns.append((item.name, full_length(value, len(table))))
+        bound = rows.scope.bound(item.expression)
+        value = evaluate(bound, rows.leaf, rows.scope.text)
+        columns.append((item.name, full_length(value, len(rows.table))))
     return columns
 
 
-def _sorted(select: Select, table: Table, text: str) -> Table:
+def _sorted(select: Select, found: Table, scope: Scope, rows: Relation | None = None) -> Table:
+    """Sort rows by columns of the result, or else by those of the tables, which have as many."""
     if not select.order_by:
-        return table
-    keys = []
-    for key in select.order_by:
-        found = find_column(key.column.name, list(dict.fromkeys(table.column_names)))
-        if found is None:
-            _column(key.column, table, text)
-        keys.append(OrderKey(str(found), key.descending, key.nulls_first))
-    unique = dict(zip(table.column_names, range(table.num_columns), strict=True))
-    chosen = table.select([unique[key.column] for key in keys])
-    rows = ArrangedRows(chosen, (), tuple(keys)).order
-    return table if rows is None else table.take(pa.array(rows))
+        return found
+    keys, columns = [], []
+    for place, key in enumerate(select.order_by):
+        named = list(dict.fromkeys(found.column_names))
+        name = None if key.column.qualifier else find_column(key.column.name, named)
+        if name is not None:
+            column = found.column(found.column_names.index(name))
+        elif rows is not None:
+            column = rows.leaf(scope.column(key.column))
+        else:
+            message = f"the result has no column `{key.column.name}`"
+            helps = (suggest_names(key.column.name, named, owner="it"),)
+            raise BindError([Diagnostic("E603", message, key.span, helps=helps)], scope.text)
+        refuse_nested(key.column.name, column.type)
+        columns.append(column)
+        keys.append(OrderKey(f"key {place}", key.descending, key.nulls_first))
+    chosen = Table.from_arrays(columns, names=[key.column for key in keys])
+    order = ArrangedRows(chosen, (), tuple(keys)).order
+    return found if order is None else found.take(pa.array(order))
 
 
-def _check_grouped(node: tree.Expression, groups: Sequence[str], text: str) -> None:
+def _key_name(node: tree.Expression) -> str:
+    """Return the name of a column; that of a field names the structure, too."""
+    if isinstance(node, tree.RowField):
+        return " . ".join([node.column, *map(str.lower, node.path)])
+    assert isinstance(node, tree.RowColumn), "an expression over rows has no other leaf"
+    return node.name
+
+
+def _check_grouped(node: tree.Expression, groups: Sequence[str], scope: Scope) -> None:
     """Refuse a column that has more than one value in a group."""
-    if isinstance(node, tree.Column) and find_column(node.name, list(groups)) is None:
-        called = node.name.startswith(COLUMN)
-        what = "a call over a window" if called else f"`{node.name}`"
-        message = f"{what} stands beside aggregates and not in GROUP BY"
-        add = f"add it to GROUP BY, or write `ANY_VALUE({node.name})`"
-        helps = ("aggregate in a query around this one" if called else add,)
-        raise BindError([Diagnostic("E613", message, helps=helps)], text)
+    column = node.column if isinstance(node, tree.RowField) else _key_name(node)
+    if column in groups or _key_name(node) in groups:
+        return
+    shown = next(place.name for place in scope.places if place.column == column)
+    called = shown.startswith(COLUMN)
+    what = "a call over a window" if called else f"`{shown}`"
+    message = f"{what} stands beside aggregates and not in GROUP BY"
+    add = f"add it to GROUP BY, or write `ANY_VALUE({shown})`"
+    helps = ("aggregate in a query around this one" if called else add,)
+    raise BindError([Diagnostic("E613", message, node.span, helps=helps)], scope.text)
 
 
-def _aggregated(select: Select, table: Table, text: str) -> Table:
+def _aggregated(select: Select, given: Relation) -> Table:
     """Return one row for every group, or one row in all."""
+    table, scope = given.table, given.scope
     groups = []
     for column in select.group_by:
-        _column(column, table, text)
-        groups.append(str(find_column(column.name, table.column_names)))
+        key = scope.column(column)
+        groups.append(_key_name(key))
+        if groups[-1] not in table.column_names:
+            table = table.append_column(groups[-1], given.leaf(key))
+        refuse_nested(column.name, table.schema.field(groups[-1]).type)
     rows = ArrangedRows(table, tuple(groups), ())
     bounds = rows.bounds if groups else np.array([0, len(table)], np.int64)
     begins, sizes = bounds[:-1], np.diff(bounds)
 
     def row_leaf(node: tree.Expression) -> Value:
-        _column(node, table.slice(0, 0), text)
-        assert isinstance(node, tree.Column), "an expression over rows has no other leaf"
-        return rows.column(str(find_column(node.name, table.column_names)))
+        if isinstance(node, tree.RowColumn) or _key_name(node) in groups:
+            return rows.column(_key_name(node))
+        assert isinstance(node, tree.RowField), "an expression over rows has no other leaf"
+        return leaf_of(Table.from_arrays([rows.column(node.column)], [node.column]), node, scope)
 
     def aggregate_of(call: tree.Call) -> Value:
         over: tuple[tree.Expression, ...] = call.arguments
@@ -152,11 +170,12 @@ def _aggregated(select: Select, table: Table, text: str) -> Table:
         node = tree.Aggregate(
             call.function, over, None, True, call.distinct, ordering=call.ordering, span=call.span
         )
-        arguments = [full_length(evaluate(a, row_leaf), len(table)) for a in over]
+        values = (evaluate(a, row_leaf, scope.text) for a in over)
+        arguments = [full_length(value, len(table)) for value in values]
         use = np.ones(len(table), np.bool_)
         if call.condition is not None:
-            use = true_rows(call.condition, row_leaf, len(table))
-        return aggregate(node, arguments, use, bounds, begins, sizes - 1, "")
+            use = true_rows(call.condition, row_leaf, len(table), scope.text)
+        return aggregate(node, arguments, use, bounds, begins, sizes - 1, scope.text)
 
     def value(expression: tree.Expression) -> Value:
         found: dict[str, tree.Call] = {}
@@ -170,12 +189,12 @@ def _aggregated(select: Select, table: Table, text: str) -> Table:
             return tree.with_children(node, inner)
 
         def leaf(node: tree.Expression) -> Value:
-            if isinstance(node, tree.RowColumn):
+            if isinstance(node, tree.RowColumn) and node.name in found:
                 return aggregate_of(found[node.name])
-            _check_grouped(node, groups, text)
+            _check_grouped(node, groups, scope)
             return row_leaf(node).take(pa.array(begins))
 
-        return evaluate(replaced(expression), leaf)
+        return evaluate(replaced(scope.bound(expression)), leaf, scope.text)
 
     columns = []
     for item in select.items:

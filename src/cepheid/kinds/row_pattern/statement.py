@@ -19,7 +19,9 @@ from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.lexer import Token, TokenKind, tokenize
 from cepheid.kinds.row_pattern.parser import parse_clause
 from cepheid.kinds.row_pattern.reader import Reader
-from cepheid.kinds.row_pattern.window_sites import Edit, find_windows
+from cepheid.kinds.row_pattern.rendered import Piece, Rendered, joined
+from cepheid.kinds.row_pattern.select_tree import JOINS
+from cepheid.kinds.row_pattern.window_sites import ENDS, Edit, find_windows
 
 PARENTHESES_MAX = 200
 """Spark reads so many inside each other; with twice as many its parser gives up."""
@@ -80,17 +82,20 @@ class Statement(msgspec.Struct, frozen=True):
     sites: tuple[Site, ...]
     functions: tuple[OwnFunction, ...] = ()
 
-    def source_query(self, site: Site, views: Sequence[View]) -> str:
+    def source_query(self, site: Site, views: Sequence[View]) -> Rendered:
         """Return a query for the input of a site; the sites before it have become views."""
-        named = [self._rendered(n.span, views) for n in site.named]
-        prefix = f"WITH {', '.join(named)} " if named else ""
-        return f"{prefix}SELECT * FROM {self._rendered(site.source, views)}"
+        parts: list[Piece] = []
+        for named in site.named:
+            parts.append(_added(", " if parts else "WITH ", site.source))
+            parts += self._rendered(named.span, views)
+        parts.append(_added(" SELECT * FROM " if parts else "SELECT * FROM ", site.source))
+        return joined([*parts, *self._rendered(site.source, views)], self.text)
 
-    def outer_query(self, views: Sequence[View]) -> str:
+    def outer_query(self, views: Sequence[View]) -> Rendered:
         """Return the text with every clause replaced by a view."""
-        return self._rendered(Span(0, len(self.text)), views)
+        return joined(self._rendered(Span(0, len(self.text)), views), self.text)
 
-    def _rendered(self, span: Span, views: Sequence[View]) -> str:
+    def _rendered(self, span: Span, views: Sequence[View]) -> list[Piece]:
         """Return part of the text; of sites inside each other the outermost is replaced."""
         inside: list[Edit] = []
         for site, view in zip(self.sites, views, strict=False):
@@ -108,9 +113,16 @@ class Statement(msgspec.Struct, frozen=True):
             # What touches the clause or its table must not become part of the name.
             before = " " if _WORD_END.search(self.text[place : one.start]) else ""
             after = " " if _WORD_START.match(self.text[one.end :]) else ""
-            parts += [self.text[place : one.start], before, text, after]
+            parts += [self._kept(place, one.start), _added(before + text + after, one)]
             place = one.end
-        return "".join([*parts, self.text[place : span.end]])
+        return [*parts, self._kept(place, span.end)]
+
+    def _kept(self, start: int, end: int) -> Piece:
+        return Piece(self.text[start:end], Span(start, end))
+
+
+def _added(text: str, place: Span) -> Piece:
+    return Piece(text, place, kept=False)
 
 
 def _holds(outer: Span, inner: Span) -> bool:
@@ -136,7 +148,8 @@ def read_statement(text: str, functions: Iterable[OwnFunction] = ()) -> Statemen
     --------
     >>> text = "SELECT * FROM t MATCH_RECOGNIZE (MEASURES 1 AS x PATTERN (A)) AS m"
     >>> statement = read_statement(text)
-    >>> statement.outer_query([View("v")]), statement.source_query(statement.sites[0], [])
+    >>> source = statement.source_query(statement.sites[0], [])
+    >>> statement.outer_query([View("v")]).text, source.text
     ('SELECT * FROM v AS m', 'SELECT * FROM t')
     """
     tokens = tokenize(text)
@@ -145,11 +158,13 @@ def read_statement(text: str, functions: Iterable[OwnFunction] = ()) -> Statemen
     sites = []
     for place, token in enumerate(tokens):
         if token.upper == "MATCH_RECOGNIZE" and tokens[place + 1].is_mark("("):
-            clause = tree.with_own_functions(parse_clause(Reader(tokens, text, place)), own)
+            reader = Reader(tokens, text, place)
+            clause = tree.with_own_functions(parse_clause(reader), own)
             source, start, tables = _find_source(tokens, place, text)
             clause = msgspec.structs.replace(clause, tables=tables)
             span = Span(start, clause.span.end)
-            sites.append(Site(clause, source, span, _known(named, start)))
+            alias = _called(tables) if _ends_table(reader.token) else ""
+            sites.append(Site(clause, source, span, _known(named, start), alias))
     for window in find_windows(tokens, text, [site.clause.span for site in sites]):
         source = window.source
         known = _known(named, source.start)
@@ -163,6 +178,17 @@ def read_statement(text: str, functions: Iterable[OwnFunction] = ()) -> Statemen
         raise BindError([Diagnostic("E613", message, Span(0, 0), helps=helps)], text)
     # A stable order: of two that replace the same table, the later one reads the earlier one.
     return Statement(text, tuple(sorted(sites, key=lambda site: site.span.end)), own)
+
+
+def _ends_table(token: Token) -> bool:
+    """Check whether a clause has no alias, as far as the token after it tells."""
+    ends = token.kind is TokenKind.END or token.is_mark(")", ",", ";")
+    return ends or token.upper in ENDS | {"ON", "USING", "JOIN", *JOINS}
+
+
+def _called(tables: Sequence[str]) -> str:
+    """Call the result of a clause as its table, if that has a name."""
+    return "`" + tables[-1].replace("`", "``") + "`" if tables else ""
 
 
 def _known(named: Sequence[Named], start: int) -> tuple[Named, ...]:

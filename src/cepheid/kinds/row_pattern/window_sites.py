@@ -22,10 +22,12 @@ COLUMN = "cepheid_over_"
 """The names of columns for calls begin so."""
 
 _SETS = frozenset({"UNION", "INTERSECT", "EXCEPT", "MINUS"})
-_ENDS = _SETS | {
+ENDS = _SETS | {
     *("WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"),
     *("LIMIT", "OFFSET", "FETCH"),
 }
+"""The words that end the tables of a query."""
+
 _NAMES = (TokenKind.WORD, TokenKind.QUOTED)
 _IN_SUBQUERY = "put it into a subquery: `FROM (SELECT ...) AS t WINDOW ...`"
 
@@ -199,7 +201,7 @@ class _Query:
         assert self._from is not None, "checked before"
         tokens = self._tokens
         after = [place for place in self._own if place > self._from]
-        ends = [place for place in after if tokens[place].upper in _ENDS]
+        ends = [place for place in after if tokens[place].upper in ENDS]
         table_end = min(ends, default=self._end)
         for place in after:
             token = tokens[place]
@@ -318,7 +320,7 @@ class _Query:
                 continue
             # A column may be called `over`; what follows it is no name.
             named = tokens[place + 1].kind in _NAMES
-            named &= tokens[place + 1].upper not in _ENDS | {"AS", "FROM"}
+            named &= tokens[place + 1].upper not in ENDS | {"AS", "FROM"}
             if not (named or tokens[place + 1].is_mark("(")):
                 continue
             if _select_of(tokens, self._opening, place) != self._select:
@@ -330,7 +332,7 @@ class _Query:
     def _check_place(self, call: _Call) -> None:
         """Refuse calls in WHERE, which decides what rows there are before they have matches."""
         own = [place for place in self._own if place < call.first]
-        clauses = [place for place in own if self._tokens[place].upper in (*_ENDS, "FROM")]
+        clauses = [place for place in own if self._tokens[place].upper in (*ENDS, "FROM")]
         if clauses and self._tokens[clauses[-1]].upper in ("FROM", "WHERE"):
             message = "a call over a window stands in the list of SELECT or in ORDER BY"
             help_ = "name it there, and put the query into another: `SELECT * FROM (...) WHERE ...`"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
+from cepheid.arrays.pairing import members
 from cepheid.expressions.vectors import Vector
 from cepheid.kinds.selection.bags import Bags
 from cepheid.kinds.selection.groups import Codes
@@ -23,9 +24,6 @@ from cepheid.language import tree
 from cepheid.plans.selection import Selection
 
 Measured = Moments | Bags | Sketches
-
-BLOCK_PAIRS = 1 << 20
-"""Pairs on which a condition is evaluated at once."""
 
 
 class Pairs(NamedTuple):
@@ -111,17 +109,8 @@ def blocks_of(candidates: Candidates) -> Iterator[Pairs]:
     """Enumerate all pairs of candidates in blocks, by probe and then by row."""
     probes, rows, begins, ends, _ = candidates
     counts = np.maximum(ends - begins, 0)
-    total = np.cumsum(counts)
-    cut = 0
-    while cut < len(probes):
-        done = int(total[cut - 1]) if cut else 0
-        until = max(int(np.searchsorted(total, done + BLOCK_PAIRS, side="right")), cut + 1)
-        own = counts[cut:until]
-        offsets = np.cumsum(own) - own
-        at = np.arange(int(own.sum())) + np.repeat(begins[cut:until] - offsets, own)
-        if len(at):
-            yield candidates.pairs(np.repeat(probes[cut:until], own), rows[at])
-        cut = until
+    for numbers, at in members(begins, counts):
+        yield candidates.pairs(probes[numbers], rows[at])
 
 
 def matching(joined: Joined, pairs: Pairs) -> Pairs:

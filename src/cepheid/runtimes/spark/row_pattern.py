@@ -84,7 +84,7 @@ def run_spark_sql(
     views: list[View] = []
     bad: list[DataFrame] = []
     for number, site in enumerate(statement.sites):
-        source = statement.source_query(site, views)
+        source = statement.source_query(site, views).text
         store = _store_of(source, tables or {})
         if store is None:
             frame = run_text(spark, source, frames, known, statement)
@@ -101,7 +101,7 @@ def run_spark_sql(
         views.append(View(name, plan.columns))
     if live is not None and not bad:
         unused("watermark", "no clause reads a stream", "leave it out")
-    rows = run_text(spark, statement.outer_query(views), frames, known, statement)
+    rows = run_text(spark, statement.outer_query(views).text, frames, known, statement)
     return (rows, bad[0]) if live is not None and live.bad == "side" else rows
 
 
@@ -124,7 +124,7 @@ def explain_spark_sql(
     views: list[View] = []
     told, lives = [], False
     for number, site in enumerate(statement.sites):
-        source = statement.source_query(site, views)
+        source = statement.source_query(site, views).text
         store = _store_of(source, tables or {})
         frame = run_text(spark, source, frames, known, statement)
         plan = bind_clause(site.clause, frame.columns, text, bounds)
