@@ -191,6 +191,7 @@ class SkipMode(StrEnum):
     TO_NEXT = "TO NEXT"
     TO_FIRST = "TO FIRST"
     TO_LAST = "TO LAST"
+    TO_LATEST = "TO LATEST"
 
 
 class SkipClause(Node, frozen=True, eq=False):

@@ -41,7 +41,11 @@ def choose_matches(
         events = [event for _, event in m]
         return events[-1], events[0], events, [written.index(name) for name, _ in m]
 
-    left = sorted(found, key=place)
+    def latest(m: Match) -> tuple[int, list[int], list[int]]:
+        events = [event for _, event in m]
+        return events[-1], [-event for event in events], [written.index(name) for name, _ in m]
+
+    left = sorted(found, key=latest if skip.mode is tree.SkipMode.TO_LATEST else place)
     chosen: list[Match] = []
     while left:
         match = left.pop(0)
@@ -61,6 +65,8 @@ def _drops(
         return not before(match[-1][1], first)
     if skip.mode is tree.SkipMode.TO_NEXT:
         return first == match[0][1]
+    if skip.mode is tree.SkipMode.TO_LATEST:
+        return other[-1][1] == match[-1][1]
     return before(first, target_of(skip, match))
 
 
