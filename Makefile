@@ -77,6 +77,19 @@ build/kafka/.fetched: tests/kafka/pom.xml
 	@mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
 
+# The package is AGPL: it judges in tests, in a process and a folder of its own, and is no dependency.
+.PHONY: eql
+eql: build/eql/.fetched ## Fetch the package eql, which tests ask for a second opinion
+
+build/eql/.fetched: | $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(@D) 'eql==1.0.*'
+	@touch $@
+
+# Without a network the tests with the package eql are left out, and one line says so.
+.PHONY: judge
+judge:
+	@$(MAKE) -s eql || echo "Left out: tests with the package eql, as it could not be fetched"
+
 # Without Maven the tests of Kafka are left out, and one line says so.
 .PHONY: broker
 broker:
@@ -84,7 +97,7 @@ broker:
 	else $(MAKE) -s kafka || echo "Left out: tests with a broker of Kafka, as Maven could not fetch it"; fi
 
 .PHONY: test
-test: java kernels broker ## Run all tests but the slow ones
+test: java kernels broker judge ## Run all tests but the slow ones
 	$(PYTEST) $(ARGS)
 
 .PHONY: test-oracle

@@ -56,7 +56,10 @@ def test_the_beginning() -> None:
         ("PATTERN A min l|", ["MIN LENGTH"]),
         ("PATTERN A SEMANTICS skip-till-|", ["skip-till-any-match", "skip-till-next-match"]),
         ("PATTERN A TIES |", ["strict", "arrival"]),
-        ("PATTERN A AFTER MATCH SKIP |", ["PAST LAST", "TO NEXT", "TO FIRST", "TO LAST"]),
+        (
+            "PATTERN A AFTER MATCH SKIP |",
+            ["PAST LAST", "TO NEXT", "TO FIRST", "TO LAST", "TO LATEST"],
+        ),
         ("DEFINE X AS price > 5, Y AS price < 2 PATTERN X over|", ["overlaps", "overlapped by"]),
         ("DEFINE X AS price > 5, Y AS price < 2 PATTERN X meets |", ["X", "Y"]),
         ("DEFINE X AS price > 5, Y AS price < 2 SITUATIONS |", ["X", "Y"]),

@@ -415,6 +415,26 @@ def keep_preferred(last, ptr, rows, variables, rank, best, kept):
 
 
 @kernel()
+def keep_latest(last, ptr, rows, variables, rank, kept):
+    """Keep of all matches with the same last event the latest one (§14.6), in order of these."""
+    best = -1
+    for n in range(last.shape[0]):
+        if best >= 0 and last[best] == last[n]:
+            a, b, better = ptr[n], ptr[best], 0
+            while a < ptr[n + 1] and b < ptr[best + 1] and rows[a] == rows[b]:
+                if better == 0 and rank[variables[a]] != rank[variables[b]]:
+                    better = 1 if rank[variables[a]] < rank[variables[b]] else -1
+                a, b = a + 1, b + 1
+            if a < ptr[n + 1] and b < ptr[best + 1]:
+                better = 1 if rows[a] > rows[b] else -1
+            if better <= 0:
+                continue
+            kept[best] = False
+        kept[n] = True
+        best = n
+
+
+@kernel()
 def choose_listed(mode, key, first, last, target, after, same, limit, used, chosen):
     """Choose among matches that are sorted by last and first event; return why it stopped."""
     for n in range(last.shape[0]):

@@ -92,7 +92,7 @@ _TWO_WORDS = re.compile(
     re.IGNORECASE,
 )
 _SKIP = re.compile(
-    r"(?P<SKIP_MODE>(?:past\s+last|to\s+next)\b(?:\s+row\b)?)|(?P<SKIP_TARGET>to\s+(?:first|last)\b)",
+    r"(?P<SKIP_MODE>to\s+latest\b|(?:past\s+last|to\s+next)\b(?:\s+row\b)?)|(?P<SKIP_TARGET>to\s+(?:first|last)\b)",
     re.IGNORECASE,
 )
 """Where AFTER MATCH SKIP goes on; SQL adds ROW."""

@@ -55,7 +55,7 @@ _GROUPS = {
     "UNIT": "a unit of time",
     "RELATION": "a relation such as `before`",
     "LASTING": "`BETWEEN`",
-    "SKIP_MODE": "`PAST LAST` or `TO NEXT`",
+    "SKIP_MODE": "`PAST LAST`, `TO NEXT` or `TO LATEST`",
     "SKIP_TARGET": "`TO FIRST` or `TO LAST`",
     "TOP": "`TOP 10 BY`",
     "LONGEST": "`LONGEST 5`",

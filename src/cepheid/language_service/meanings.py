@@ -190,6 +190,7 @@ SKIPS = {
     "TO NEXT": Meaning("Other matches with the same first event drop.", "§14.3"),
     "TO FIRST": Meaning("Matches that begin before the first event of a variable drop.", "§14.3"),
     "TO LAST": Meaning("Matches that begin before the last event of a variable drop.", "§14.3"),
+    "TO LATEST": Meaning("Of matches with the same last event all but the latest drop.", "§14.6"),
 }
 EVENT_TYPE = Meaning("One event of this type that meets its local conditions.", "§2.4")
 VARIABLE = Meaning("A variable: the events of this part of a match.", "§2.1")

@@ -252,7 +252,11 @@ EVENT_WINDOWS = (
 WINDOWS = ("", *TIME_WINDOWS, *TRAILING_WINDOWS, *EVENT_WINDOWS, "", "")
 
 
-SKIPS = ("AFTER MATCH SKIP PAST LAST", "AFTER MATCH SKIP TO NEXT")
+SKIPS = (
+    "AFTER MATCH SKIP PAST LAST",
+    "AFTER MATCH SKIP TO NEXT",
+    "AFTER MATCH SKIP TO LATEST",
+)
 """Those that every match allows; TO FIRST and TO LAST need a later event of a variable."""
 
 

@@ -28,6 +28,7 @@ class Writer:
 
     def __init__(self, settings: Settings, meaning: Meaning, variable: str = "") -> None:
         self._settings, self._meaning, self._variable = settings, meaning, variable
+        self._place: int | None = None
         self.notes: dict[str, None] = {}
 
     @property
@@ -41,7 +42,45 @@ class Writer:
         other.notes = self.notes
         return other
 
+    def of_match(self, place: int, event: str) -> Writer:
+        """Return a writer for ``events[1].field``, of the event of a match at a place."""
+        other = self.of(event)
+        other._place = place
+        return other
+
+    # Keys --------------------------------------------------------------------------------
+
+    @property
+    def null_is_a_key(self) -> bool:
+        """Whether events without a key belong together."""
+        return self._meaning.null_keys
+
+    def has_plain_keys(self, key: tree.Expression) -> bool:
+        """Check whether a key is what an equivalence compares: a value that is there, by case."""
+        return not self._meaning.null_keys and isinstance(key, tree.Field)
+
+    def comparable_keys(self, one: Value, two: Value) -> tuple[Value, Value]:
+        """Return two keys as they are compared; where types are not known, a note says how."""
+        if not self._meaning.any_case:
+            return one, two
+        if not {one.kind, two.kind} - {""}:
+            self.notes[f"texts of `{one.text}` and `{two.text}` are compared by case"] = None
+            return one, two
+        return self._lowered(one, two)
+
     # Conditions --------------------------------------------------------------------------
+
+    def events(self, events: tree.Events) -> str:
+        """Write the condition on events, that on their category among them."""
+        tests = [] if events.category == "" else [self._category(events.category)]
+        tests.append(self.condition(events.condition))
+        kept = [test for test in tests if test != "TRUE"] or ["TRUE"]
+        return f"({' AND '.join(kept)})" if len(kept) > 1 else kept[0]
+
+    def _category(self, category: str) -> str:
+        column = self._settings.column(self._settings.type)
+        owner = f"{self._variable}." if self._variable else ""
+        return f"({owner}{column} = {format_literal(category)})"
 
     def condition(self, expression: tree.Expression) -> str:
         """Write a condition."""
@@ -197,6 +236,8 @@ class Writer:
         return value
 
     def _field(self, field: tree.Field) -> Value:
+        if self._place is not None:
+            field = self._of_match(field, self._place)
         if field.places:
             message = f"`{field.name}` is an array, and conditions have no elements of arrays"
             raise CannotTranslateError(message)
@@ -207,6 +248,15 @@ class Writer:
         column = self._settings.column(field.name)
         kind = "" if kind == "unknown" else kind
         return Value(f"{self._variable}.{column}" if self._variable else column, kind)
+
+    @staticmethod
+    def _of_match(field: tree.Field, place: int) -> tree.Field:
+        """Return the field of an event of a match."""
+        name = field.name.removeprefix("events.")
+        if name == field.name or field.places != (place,):
+            message = f"a pipe asks for other events of a match than the last, `events[{place}]`, "
+            raise CannotTranslateError(message + "which has no counterpart")
+        return tree.Field(name)
 
     def _arithmetic(self, term: tree.Binary) -> Value:
         return self.arithmetic(term.operator, self.value(term.left), self.value(term.right))

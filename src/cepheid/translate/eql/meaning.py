@@ -11,13 +11,15 @@ class Meaning(NamedTuple):
     ``any_case``: texts are compared without regard to case by every operator and function.
     ``wildcards``: ``==`` and ``!=`` with a text that has ``*`` compare with a wildcard pattern.
     ``floors``: the remainder has the sign of the divisor.
+    ``null_keys``: events of a sequence that all lack a key have the same key.
     """
 
     any_case: bool
     wildcards: bool
     floors: bool
+    null_keys: bool
 
 
-ELASTICSEARCH = Meaning(any_case=False, wildcards=False, floors=False)
-PYTHON = Meaning(any_case=True, wildcards=True, floors=True)
+ELASTICSEARCH = Meaning(any_case=False, wildcards=False, floors=False, null_keys=False)
+PYTHON = Meaning(any_case=True, wildcards=True, floors=True, null_keys=True)
 PYTHON_BY_CASE = PYTHON._replace(any_case=False)

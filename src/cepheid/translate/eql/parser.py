@@ -62,6 +62,11 @@ class _Parser:
     def _next(self) -> Token:
         return self._tokens[self._place]
 
+    @property
+    def _after(self) -> Token:
+        """The token after the next one."""
+        return self._tokens[min(self._place + 1, len(self._tokens) - 1)]
+
     def _is(self, *words: str) -> bool:
         token = self._next
         return token.kind in ("NAME", "MARK") and token.text.lower() in words
@@ -92,8 +97,7 @@ class _Parser:
 
     def query(self) -> tree.EqlQuery:
         """Read the whole query."""
-        after = self._tokens[1] if len(self._tokens) > 1 else self._next
-        several = self._is("sequence", "join", "sample") and after.text.lower() != "where"
+        several = self._is("sequence", "join", "sample") and self._after.text.lower() != "where"
         source = self._several() if several else self._events()
         pipes = []
         while self._take("|"):
@@ -200,7 +204,7 @@ class _Parser:
     def _test(self) -> tree.Expression:
         left = self._sum()
         opposite = False
-        if self._is("not") and self._tokens[self._place + 1].text.lower() in _LISTED:
+        if self._is("not") and self._after.text.lower() in _LISTED:
             self._place += 1
             opposite = True
         found = self._tested(left)
@@ -260,8 +264,7 @@ class _Parser:
         if token.kind == "NAME" and token.text.lower() in _WORDS:
             self._place += 1
             return tree.Literal(_WORDS[token.text.lower()])
-        after = self._tokens[min(self._place + 1, len(self._tokens) - 1)].text.lower()
-        if self._is(*_RELATIONS) and after == "of":
+        if self._is(*_RELATIONS) and self._after.text.lower() == "of":
             self._place += 2
             self._need("[")
             events = self._events()
@@ -272,7 +275,7 @@ class _Parser:
     def _field_or_call(self) -> tree.Expression:
         optional = self._take("?") is not None
         token = self._kind("NAME", "a field or a value")
-        any_case = self._is("~") and self._tokens[self._place + 1].text == "("
+        any_case = self._is("~") and self._after.text == "("
         if any_case:
             self._place += 1
         if self._take("("):
@@ -280,7 +283,7 @@ class _Parser:
             self._need(")")
             return tree.Call(token.text, arguments, any_case)
         parts, places = [token.text.strip("`")], []
-        while self._is(".", "["):
+        while self._is(".") or (self._is("[") and self._after.kind == "NUMBER"):
             if self._take("."):
                 parts.append(self._kind("NAME", "a part of a field").text.strip("`"))
                 continue

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cepheid.expressions.format import format_literal
 from cepheid.language.formatter import format_text
 from cepheid.translate.eql import tree
 from cepheid.translate.eql.expressions import Writer
 from cepheid.translate.eql.meaning import Meaning
 from cepheid.translate.eql.parser import parse_eql
+from cepheid.translate.eql.sequences import write_several
 from cepheid.translate.translated import CannotTranslateError, Settings
 
 
@@ -31,20 +31,15 @@ def write_query(text: str, settings: Settings, meaning: Meaning) -> Written:
     query = parse_eql(text)
     writer = Writer(settings, meaning)
     if isinstance(query.source, tree.Several):
-        message = f"`{query.source.kind}` has no counterpart"
-        raise CannotTranslateError(message)
-    written = _events(query.source, query.pipes, settings, writer)
+        written = write_several(query.source, query.pipes, writer)
+    else:
+        written = _events(query.source, query.pipes, writer)
     return Written(format_text(written), tuple(writer.notes))
 
 
-def _events(
-    events: tree.Events, pipes: tuple[tree.Pipe, ...], settings: Settings, writer: Writer
-) -> str:
+def _events(events: tree.Events, pipes: tuple[tree.Pipe, ...], writer: Writer) -> str:
     """Write a SELECT of single events; pipes become its clauses as far as their order allows."""
-    tests = []
-    if events.category:
-        tests.append(f"{settings.column(settings.type)} = {format_literal(events.category)}")
-    tests.append(writer.condition(events.condition))
+    tests = [writer.events(events)]
     order, limit, last = "", "", 0
     for pipe in pipes:
         place = _PLACES.get(pipe.name, 0)
@@ -58,7 +53,7 @@ def _events(
         elif pipe.name == "sort":
             order = f" ORDER BY {', '.join(writer.value(one).text for one in pipe.arguments)}"
         else:
-            limit = f" LIMIT {_count(pipe)}"
+            limit = f" LIMIT {pipe.count()}"
     kept = [test for test in tests if test != "TRUE"]
     where = f" WHERE {' AND '.join(kept)}" if kept else ""
     return f"SELECT * FROM log{where}{order}{limit}"
@@ -73,11 +68,3 @@ def _only(pipe: tree.Pipe) -> tree.Expression:
         message = f"the pipe `{pipe.name}` has {len(pipe.arguments)} arguments"
         raise CannotTranslateError(message)
     return pipe.arguments[0]
-
-
-def _count(pipe: tree.Pipe) -> int:
-    given = _only(pipe) if pipe.arguments else tree.Literal(50)
-    if isinstance(given, tree.Literal) and type(given.value) is int:
-        return given.value
-    message = f"the pipe `{pipe.name}` takes a whole number"
-    raise CannotTranslateError(message)

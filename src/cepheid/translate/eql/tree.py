@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cepheid.translate.translated import CannotTranslateError
+
+COUNT_OF_HEAD = 50
+"""What ``head`` keeps if it has no number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -118,6 +123,21 @@ class Pipe:
 
     name: str
     arguments: tuple[Expression, ...]
+
+    def count(self) -> int:
+        """Return the number of results that ``head`` keeps.
+
+        Raises
+        ------
+        CannotTranslateError
+            If it is no whole number.
+        """
+        given = self.arguments[0] if self.arguments else Literal(COUNT_OF_HEAD)
+        value = given.value if isinstance(given, Literal) else None
+        if len(self.arguments) > 1 or not isinstance(value, int):
+            message = f"the pipe `{self.name}` takes a whole number"
+            raise CannotTranslateError(message)
+        return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,8 @@ class Chooser:
             E345 and E346 if a chosen match has no event to skip to; E512 if there are too many
             matches to check.
         """
-        listed = self._lister.rest or self._lister.judged
+        latest = self._skip.mode is tree.SkipMode.TO_LATEST
+        listed = latest or self._lister.rest or self._lister.judged
         yield from self._among_all() if listed else self._directly()
 
     def _directly(self) -> Iterator[Found]:
@@ -185,9 +186,12 @@ class Chooser:
             yield self._choose(waiting)
 
     def _preferred(self, found: Found) -> Found:
-        """Keep one match for each first and last event, sorted by both."""
+        """Keep one match for each first and last event, sorted; for TO LATEST one for each end."""
         kept = np.zeros(len(found), np.bool_)
         ends = found.rows[found.ptr[1:] - 1]
+        if self._skip.mode is tree.SkipMode.TO_LATEST:
+            kernel.keep_latest(ends, found.ptr, found.rows, found.variables, self._rank, kept)
+            return found.take(kept)
         best = np.full(len(self._key), -1, np.int64)
         kernel.keep_preferred(ends, found.ptr, found.rows, found.variables, self._rank, best, kept)
         found = found.take(kept)
@@ -195,7 +199,7 @@ class Chooser:
         return found.reordered(order)
 
     def _choose(self, found: Found) -> Found:
-        if not len(found):
+        if not len(found) or self._skip.mode is tree.SkipMode.TO_LATEST:
             return found
         first, last = found.rows[found.ptr[:-1]], found.rows[found.ptr[1:] - 1]
         chosen = np.zeros(len(found), np.bool_)

@@ -203,6 +203,7 @@ _SKIPS = {
     tree.SkipMode.TO_NEXT: "the others that begin with its first event",
     tree.SkipMode.TO_FIRST: "those that begin before its first {0}",
     tree.SkipMode.TO_LAST: "those that begin before its last {0}",
+    tree.SkipMode.TO_LATEST: "the earlier ones that end with its last event",
 }
 
 

@@ -82,7 +82,9 @@ def why_built(
     overlapping = window.kind is WindowKind.SLIDING
     next_ = query.skip.mode is tree.SkipMode.TO_NEXT
     guarded = any(t.guards for t in patterns) or semantics is tree.Semantics.BY_LINK
+    latest = query.skip.mode is tree.SkipMode.TO_LATEST
     reasons = {
+        "the latest of those that end together is asked for": latest,
         f"`{query.skip.mode.value}` goes to an event of them": query.skip.variable is not None,
         "aggregates of their events are asked for": numbers > 1,
         "a condition compares their events": bool(predicates.edges or predicates.globals),
