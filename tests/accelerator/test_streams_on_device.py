@@ -1,16 +1,14 @@
-"""Codes in the memory of the host, and columns that the device reads, give the same counts."""
+"""Codes in the memory of the host give the same counts."""
 
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from cepheid.accelerator import linear, streams
 from cepheid.accelerator.persistent import PersistentCounter
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
-from cepheid.kinds.trend.device import columns
 from cepheid.kinds.trend.program.job import Job, lower
 from cepheid.plans.plan import TrendPlan
 
@@ -61,26 +59,3 @@ def test_a_kernel_that_stays_counts_batch_after_batch() -> None:
             for codes, matrix in zip(batches, expected, strict=True):
                 assert np.allclose(counter.count(codes), matrix)
             assert not counter.narrow
-
-
-def events(types: str, times: list[int]) -> pa.Table:
-    """Return events with a dictionary of types."""
-    kinds = pa.array(list(types)).dictionary_encode()
-    return pa.table({"ts": times, "type": kinds})
-
-
-def test_the_device_reads_types_and_checks_times() -> None:
-    compiled = query(TEXT)
-    table = events("AABACABB", [1, 2, 3, 4, 5, 6, 7, 8])
-    job = lower(TrendPlan.of(compiled.with_schema(table.schema).plan))
-    assert columns.reads_types_only(job)
-    assert columns.count_table(job, table) is not None
-    assert compiled.run(table, device="gpu").equals(compiled.run(table))
-    tied = events("AABB", [1, 1, 2, 2])
-    assert columns.count_table(job, tied) is None
-    assert compiled.run(tied, device="gpu").equals(compiled.run(tied))
-    assert columns.count_table(job, events("AABB", [1, 3, 2, 4])) is None
-    assert columns.count_table(job, table.slice(0, 0)) is None
-    plain = table.set_column(1, "type", table["type"].cast(pa.string()))
-    assert columns.count_table(job, plain) is None
-    assert compiled.run(plain, device="gpu").equals(compiled.run(plain))

@@ -27,6 +27,7 @@ def sized(events: list[dict[str, object]]) -> pa.Table:
     return table_of([{**dict.fromkeys(SCHEMA), **event} for event in events])
 
 
+@pytest.mark.filterwarnings("ignore:no event has the type")
 @settings(max_examples=20)
 @given(st.data())
 def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:

@@ -32,6 +32,11 @@ def allocate_pinned(size: int, dtype: Any) -> NDArray[Any]:
     return np.asarray(cuda.pinned_array(max(size, 1), dtype))[:size]
 
 
+def is_there(array: Any) -> bool:
+    """Check whether an array is on the device."""
+    return hasattr(array, "copy_to_host")
+
+
 class Lane:
     """A CUDA stream, and named buffers on the device."""
 
@@ -49,7 +54,9 @@ class Lane:
         return self._rooms[place][:size].reshape(shape)
 
     def put(self, name: str, array: NDArray[Any]) -> Any:
-        """Copy an array to the device asynchronously, in the order of the stream."""
+        """Copy an array to the device asynchronously, unless it is there, in stream order."""
+        if is_there(array):
+            return array
         there = self.room(name, array.shape, array.dtype)
         if array.size:
             there.copy_to_device(np.ascontiguousarray(array), stream=self.stream)

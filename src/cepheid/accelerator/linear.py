@@ -18,7 +18,7 @@ from cepheid.accelerator.kernels.chunks import NO_VALUE, chunk_kernel, wide_kern
 from cepheid.accelerator.kernels.compiled_chunks import compiled_kernel
 from cepheid.accelerator.kernels.count import SYMBOLS, count_kernel
 from cepheid.accelerator.kernels.products import product_kernel
-from cepheid.accelerator.lanes import Lane
+from cepheid.accelerator.lanes import Lane, is_there
 from cepheid.accelerator.systems import System, shared_bytes
 
 FANOUT = 16
@@ -189,7 +189,8 @@ def summarise(
     Parameters
     ----------
     codes, weights, values
-        The events in order, those of a segment side by side; rows of weights and of values.
+        The events in order, those of a segment side by side; rows of weights and of values. Arrays
+        that are on the device stay there; codes are then padded to whole words.
     bounds
         (segments + 1,) the start offsets of the segments.
     wide
@@ -215,8 +216,8 @@ def summarise(
         ptr, counts = cut(bounds, sizes._replace(chunks=8 * sizes.chunks))
         events = (
             lane.put("codes", codes),
-            lane.put("weights", _rows(weights[: max(device.parts - 1, 1)], np.float64)),
-            lane.put("values", _rows(values[: max(device.mins, 1)], np.int64)),
+            lane.put("weights", _rows(weights, device.parts - 1, np.float64)),
+            lane.put("values", _rows(values, device.mins, np.int64)),
         )
         matrices = device.aggregate(
             events, lane.put("ptr", ptr), sizes, flags, wide=wide, stream=stream
@@ -274,10 +275,16 @@ def _table(system: System, per_symbol: int) -> NDArray[np.float64]:
 
 
 def _padded(device: DeviceSystem, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    if is_there(codes):
+        return codes
     padded = np.full(-(-len(codes) // 8) * 8, device.system.identity, np.uint8)
     padded[: len(codes)] = codes
     return padded
 
 
-def _rows(rows: NDArray[Any], dtype: Any) -> NDArray[Any]:
+def _rows(rows: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
+    """Take the first rows, one at least, because kernels need one."""
+    if is_there(rows):
+        return rows
+    rows = rows[: max(count, 1)]
     return np.ascontiguousarray(rows if len(rows) else np.zeros((1, 1)), dtype)

@@ -13,20 +13,10 @@ from typing import Any
 import numpy as np
 from numba import cuda, float64, int64
 
+from cepheid.accelerator.kernels.columns import order_key
+
 NO_LEAST = np.iinfo(np.int64).max
 NO_LARGEST = np.iinfo(np.int64).min
-_INFINITE = np.int64(0x7FF0000000000000)
-_MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
-
-
-@cuda.jit(device=True)
-def order_of(bits):
-    """Map the bits of a double to a whole number of the same order; NaN is the largest (§4.6)."""
-    size = bits & _MAGNITUDE
-    if size > _INFINITE:
-        return _MAGNITUDE
-    # Both zeros are one number.
-    return -size if bits < 0 else size
 
 
 @functools.cache
@@ -79,10 +69,10 @@ def fold_kernel(sums: int, wholes: int, leasts: int, largests: int, items: int) 
                 for k in range(wholes):
                     exact[k] += whole[k, i]
                 for k in range(leasts):
-                    value = order_of(low[k, i]) if bits_low[k] else low[k, i]
+                    value = order_key(low[k, i]) if bits_low[k] else low[k, i]
                     least[k] = min(least[k], value)
                 for k in range(largests):
-                    value = order_of(high[k, i]) if bits_high[k] else high[k, i]
+                    value = order_key(high[k, i]) if bits_high[k] else high[k, i]
                     largest[k] = max(largest[k], value)
                 i += 1
             cuda.atomic.add(counts, slot, count)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cepheid.accelerator import selecting
 from cepheid.accelerator.conditions import LEFT, Forming
-from cepheid.arrays.columns import Columns
+from cepheid.arrays.columns import Columns, values_of_keys
 from cepheid.expressions.vectors import Vector
 from cepheid.kinds.selection.groups import Codes
 from cepheid.kinds.selection.join import PAIR_BYTES
@@ -28,9 +28,6 @@ from cepheid.kinds.selection.operators import (
 from cepheid.language import tree
 from cepheid.memory_limits import current, too_much_state
 from cepheid.plans.plan import SelectPlan
-
-_SIGN = np.int64(np.iinfo(np.int64).min)
-_NAN = np.int64(np.iinfo(np.int64).max)
 
 BATCH_ROWS = 1 << 26
 """Events that are on the device at once."""
@@ -185,9 +182,5 @@ def _bits(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _values(orders: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Convert the order of doubles back to doubles; see ``kernels/folds.py``."""
-    if dtype != np.float64:
-        return orders
-    bits = np.where(orders < 0, -orders | _SIGN, orders)
-    doubles = bits.view(np.float64)
-    return np.where(orders == _NAN, np.nan, doubles)
+    """Convert the order of doubles back to doubles; whole numbers stay as they are."""
+    return values_of_keys(orders, largest=False, double=dtype == np.float64)

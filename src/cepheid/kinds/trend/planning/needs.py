@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.needs import Needs, Strategy, StrategyChoice, pane_length
@@ -117,10 +119,21 @@ def _matrix_numbers(plan: TrendPlan) -> int:
     )
 
 
-def why_not_on_device(plan: TrendPlan) -> str:
-    """Explain why a plan cannot run on a GPU; empty if it can."""
+def sees_ties_together(plan: TrendPlan) -> bool:
+    """Check whether a plan that could be composed must see the events of one time together."""
+    untied = msgspec.structs.replace(plan, ties=tree.Ties.ARRIVAL)
+    return bool(why_not_composed(plan)) and not why_not_composed(untied)
+
+
+def why_not_on_device(plan: TrendPlan, *, ties: bool = True) -> str:
+    """Explain why a plan cannot run on a GPU; empty if it can.
+
+    Without ``ties``, somebody looks whether events have the same time, and turns to the CPU then.
+    """
     if plan.output.kind is not OutputKind.AGGREGATES:
         return "only aggregates of matches run on a GPU"
+    if not ties:
+        plan = msgspec.structs.replace(plan, ties=tree.Ties.ARRIVAL)
     return why_not_composed(plan)
 
 
@@ -130,7 +143,7 @@ def why_no_trends_on_device(plan: TrendPlan) -> str:
     It can if the pattern is one variable under Kleene plus, with one comparison of adjacent events.
     """
     if plan.choice.evaluator is not Evaluator.INDEXED or plan.has_deadlines:
-        return why_not_on_device(plan)
+        return why_not_on_device(plan, ties=False)
     pattern, window = plan.patterns[0], plan.window.kind
     asked = {
         "only one variable under Kleene plus": len(plan.patterns) == 1

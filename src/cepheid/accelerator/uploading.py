@@ -1,0 +1,88 @@
+"""Copy columns to the device as fast as the link allows: threads fill pinned pieces side by side.
+
+A device copies directly from pinned memory only, and one thread fills it slower than the link takes
+it. So every thread has a CUDA stream and two pinned pieces: while one is on its way, it fills the
+other. Pinned memory is expensive to get, so it stays with the process.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import cuda
+from numpy.typing import NDArray
+
+from cepheid.accelerator.lanes import allocate_pinned, turn
+
+PIECE_BYTES = 8 << 20
+THREADS_MAX = 12
+"""More threads than these do not fill pinned memory any faster."""
+
+Chunks = Sequence[NDArray[Any]]
+"""The chunks of one column, of one type."""
+
+
+class Carrier:
+    """The CUDA stream of one thread, and its pinned pieces."""
+
+    def __init__(self, piece_bytes: int) -> None:
+        self.stream: Any = cuda.stream()
+        self._pieces = [allocate_pinned(piece_bytes, np.uint8) for _ in range(2)]
+        self._left: list[Any] = [cuda.event() for _ in self._pieces]
+        self._turn = 0
+
+    def carry(self, source: NDArray[Any], target: Any) -> None:
+        """Copy a part of a column to its place on the device."""
+        piece, left = self._pieces[self._turn], self._left[self._turn]
+        self._turn = 1 - self._turn
+        left.synchronize()
+        room = piece[: source.nbytes].view(source.dtype)
+        np.copyto(room, source)
+        target.copy_to_device(room, stream=self.stream)
+        left.record(self.stream)
+
+
+class Uploader:
+    """Copies columns with several threads."""
+
+    def __init__(self, threads: int, piece_bytes: int = PIECE_BYTES) -> None:
+        self._own = threading.local()
+        self._carriers: list[Carrier] = []
+        self._piece_bytes = piece_bytes
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="cepheid-upload")
+
+    def put(self, columns: Sequence[Chunks], targets: Sequence[Any]) -> None:
+        """Copy columns to device arrays of their lengths; return when all have arrived."""
+        work = []
+        for chunks, target in zip(columns, targets, strict=True):
+            begin = 0
+            for chunk in chunks:
+                step = max(self._piece_bytes // chunk.itemsize, 1)
+                for first in range(0, len(chunk), step):
+                    part = chunk[first : first + step]
+                    there = target[begin + first : begin + first + len(part)]
+                    work.append((part, there))
+                begin += len(chunk)
+        for done in [self._pool.submit(self._carry, *one) for one in work]:
+            done.result()
+        for carrier in self._carriers:
+            carrier.stream.synchronize()
+
+    def _carry(self, source: NDArray[Any], target: Any) -> None:
+        with turn():
+            if not hasattr(self._own, "carrier"):
+                self._own.carrier = Carrier(self._piece_bytes)
+                self._carriers.append(self._own.carrier)
+            self._own.carrier.carry(source, target)
+
+
+@functools.cache
+def uploader() -> Uploader:
+    """Return the uploader of this process, with as many threads as Arrow uses."""
+    return Uploader(min(pa.cpu_count(), THREADS_MAX))
