@@ -112,6 +112,8 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
             "E574",
             "E575",
             "E576",
+            "E577",
+            "E578",
             "E580",
             "E581",
             "E582",

@@ -26,6 +26,7 @@ from cepheid.expressions.conversions import ConversionError
 from cepheid.expressions.format import as_written
 from cepheid.expressions.functions import FUNCTIONS
 from cepheid.expressions.logic import CHOICES, choose, combined, in_list, is_true, negated
+from cepheid.expressions.match_functions import MATCH_FUNCTIONS
 from cepheid.expressions.number_functions import NUMBER_FUNCTIONS, arithmetic, minus
 from cepheid.expressions.own_calls import call_vectors
 from cepheid.expressions.text_functions import TEXT_FUNCTIONS, concat, like
@@ -47,7 +48,13 @@ if TYPE_CHECKING:
 Lookup = Callable[[tree.Attribute], Vector]
 """Gives the column of an attribute."""
 
-MEANINGS = {**NUMBER_FUNCTIONS, **TEXT_FUNCTIONS, **CHOICES, **ARRAY_FUNCTIONS}
+MEANINGS = {
+    **NUMBER_FUNCTIONS,
+    **TEXT_FUNCTIONS,
+    **MATCH_FUNCTIONS,
+    **CHOICES,
+    **ARRAY_FUNCTIONS,
+}
 """The implementation of each function."""
 
 _BOOLEAN, _TEXT, _UNKNOWN = ValueKind.BOOLEAN, ValueKind.TEXT, ValueKind.UNKNOWN

@@ -67,6 +67,8 @@ FUNCTIONS = {
     "SUBSTRING": Function(2, 3, _TEXT, _T, "SUBSTRING(text, from, length)", 1),
     "REPLACE": Function(2, 3, _TEXT, _T, "REPLACE(text, old, new)"),
     "STARTS_WITH": Function(2, 2, _TEXT, _B, "STARTS_WITH(text, start)"),
+    "REGEX_MATCH": Function(2, 2, _TEXT, _B, "REGEX_MATCH(text, pattern)"),
+    "IN_NETWORK": Function(2, 2, _TEXT, _B, "IN_NETWORK(address, network)"),
     "YEAR": Function(1, 1, _TIME, _I, "YEAR(time)"),
     "MONTH": Function(1, 1, _TIME, _I, "MONTH(time)"),
     "DAY": Function(1, 1, _TIME, _I, "DAY(time)"),
@@ -82,7 +84,10 @@ FUNCTIONS = {
     "ELEMENT_AT": _on_arrays(2, 2, "ELEMENT_AT(array, place)"),
     "CARDINALITY": _on_arrays(1, 1, "CARDINALITY(array)"),
 }
-"""The scalar functions, by their upper-case names; they mean what they mean in Spark SQL."""
+"""The scalar functions, by their upper-case names; they mean what they mean in Spark SQL.
+
+Two of them Spark SQL does not have (``match_functions``).
+"""
 
 LANGUAGE_FUNCTIONS = {name: known for name, known in FUNCTIONS.items() if not known.arrays}
 """The functions of the language, which has no arrays."""
@@ -109,7 +114,7 @@ OTHER_FUNCTIONS = {
     "LCASE": "LOWER(text)",
     "STARTSWITH": "STARTS_WITH(text, begin)",
     "CONTAINS": "text LIKE '%part%'",
-    "REGEXP_LIKE": "text LIKE 'a%'",
+    "REGEXP_LIKE": "REGEX_MATCH(text, '^a')",
     "APPROX_DISTINCT": "APPROX_COUNT_DISTINCT(x)",
     "PERCENTILE_APPROX": "APPROX_PERCENTILE(x, 0.9)",
     "PERCENTILE_CONT": "PERCENTILE(x, 0.9)",

@@ -25,6 +25,7 @@ from cepheid.expressions.format import as_written
 from cepheid.expressions.functions import FUNCTIONS
 from cepheid.expressions.own import OwnFunction
 from cepheid.expressions.spark_casts import converted
+from cepheid.expressions.spark_matches import match_column
 from cepheid.expressions.spark_own import is_instant, own_column
 from cepheid.expressions.value_types import Typing
 
@@ -279,6 +280,8 @@ class Expressions:
             case "IF":
                 chosen = sf.when(self._truth(arguments[0]), columns[0])
                 return chosen.otherwise(columns[1]) if len(columns) > 1 else chosen
+            case "REGEX_MATCH" | "IN_NETWORK":
+                return match_column(function, columns)
             case "STARTS_WITH":
                 return sf.startswith(*columns)
             case "YEAR" | "MONTH" | "DAY" | "HOUR" | "MINUTE" | "SECOND":

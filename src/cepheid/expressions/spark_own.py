@@ -43,14 +43,19 @@ def own_column(
         for column, kind in zip(columns, known, strict=True)
     ]
     types = [ARROW_TYPES.get(kind, pa.null()) for kind in known]
-    gives = _TYPES[function.gives]
-    call = _on_arrays(function, types)
+    return called_column(_on_arrays(function, types), cast, types, _TYPES[function.gives])
+
+
+def called_column(
+    call: Callable[..., Any], columns: Sequence[Column], types: Sequence[pa.DataType], gives: str
+) -> Column:
+    """Return the call of a function of arrays, whose hints say so, as a column."""
     if hasattr(sf, "arrow_udf"):
         made: Any = sf.arrow_udf(call, gives)
     else:
         # Spark 4.0 has no function over arrays, and pandas would round whole numbers beside NULL.
         made = sf.udf(_on_values(call, types), gives)
-    column: Column = made(*cast)
+    column: Column = made(*columns)
     return column
 
 

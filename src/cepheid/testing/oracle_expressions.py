@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import socket
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import cmp_to_key
@@ -380,6 +381,26 @@ def _part(name: str) -> Callable[[int], Value]:
     return lambda micros: int(getattr(start + dt.timedelta(microseconds=micros), name))
 
 
+def in_network(address: str, network: str) -> bool:
+    """Tell whether a text is an address with the leading bits of a network's."""
+    base, _, given = network.partition("/")
+    ours, theirs = _bits(address), _bits(base)
+    assert theirs is not None, "a network begins with an address"
+    kept = int(given) if given else len(theirs)
+    return ours is not None and len(ours) == len(theirs) and ours[:kept] == theirs[:kept]
+
+
+def _bits(address: str) -> str | None:
+    """Write an address in binary, with 32 or 128 digits."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            packed = socket.inet_pton(family, address)
+        except (OSError, ValueError):
+            continue
+        return "".join(f"{byte:08b}" for byte in packed)
+    return None
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "ABS": abs,
     "ROUND": round_half_up,
@@ -400,6 +421,8 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "RTRIM": lambda text: text.rstrip(" "),
     "REPLACE": lambda text, old, new="": text.replace(old, new) if old else text,
     "STARTS_WITH": str.startswith,
+    "REGEX_MATCH": lambda text, pattern: re.search(pattern, text) is not None,
+    "IN_NETWORK": in_network,
     "LENGTH": len,
     "CONCAT": lambda *texts: "".join(texts),
     "SUBSTRING": substring,
