@@ -64,7 +64,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def times(self) -> TextTimes:
-        """Return how times that are text are read."""
+        """Return the format of text times."""
         return self.source.times
 
     @property

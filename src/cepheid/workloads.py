@@ -30,7 +30,7 @@ class Workload(msgspec.Struct, frozen=True):
 
     @property
     def times(self) -> TextTimes:
-        """Return how times that are text are read; all queries read them alike."""
+        """Return the format of text times, which all queries share."""
         return self.queries[0].times
 
     def __len__(self) -> int:

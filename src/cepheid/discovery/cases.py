@@ -42,7 +42,7 @@ class Cases(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many cases there are."""
+        """The number of cases."""
         return len(self.labels)
 
     @property

@@ -25,7 +25,7 @@ Row = tuple[Candidates, int]
 
 
 class Bounds(NamedTuple):
-    """What a rule must reach: a share of the cases, and of these the share in which it holds."""
+    """The thresholds of a rule: a share of the cases, and of these the share in which it holds."""
 
     support: float
     confidence: float

@@ -165,7 +165,7 @@ def _by_type(holds: NDArray[np.bool_], of_type: Matrix, kinds: int) -> Matrix:
 
 
 def _places(cases: Cases, *, forwards: bool) -> NDArray[np.int32]:
-    """Return how far away the next event of every type is, after each event of a case.
+    """Compute the distance to the next event of every type, after each event of a case.
 
     The distance is that to the last one before it, if the direction is backwards.
     """

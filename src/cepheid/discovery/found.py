@@ -20,7 +20,7 @@ from cepheid.events.temporal import format_duration
 
 
 class Search(NamedTuple):
-    """What a search looked at."""
+    """The numbers of events, cases and candidates of a search."""
 
     names: Names
     seen: Seen

@@ -19,7 +19,7 @@ class Groups(NamedTuple):
 def chi_square(
     reported: NDArray[np.int64], labelled: NDArray[np.int64], groups: Groups
 ) -> NDArray[np.float64]:
-    """Return how far the label among reported cases is from chance: Pearson's chi-square.
+    """Compute Pearson's chi-square of the label among reported cases.
 
     Zero where a rule reports no case, or all of them, or where all or no cases have the label.
 
@@ -42,7 +42,7 @@ def chance(chi: float, rules: int) -> float:
 
 
 def lift(reported: int, labelled: int, groups: Groups) -> float | None:
-    """Return how many times as often reported cases have the label as all cases."""
+    """Compute the lift: the label's share among reported cases over its share among all."""
     if not reported or not groups.labelled:
         return None
     return labelled / reported * groups.cases / groups.labelled

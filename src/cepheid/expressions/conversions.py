@@ -131,7 +131,7 @@ def _matches(texts: Texts, pattern: str) -> Mask:
 
 
 def _checked(found: Vector, asked: Vector, fine: Mask, *, lenient: bool) -> Vector:
-    """Return what was found, NULL or an error where a value has no counterpart."""
+    """Return the converted values; a value without a counterpart is NULL or an error."""
     if fine.all():
         return found
     if lenient:

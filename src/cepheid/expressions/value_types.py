@@ -304,7 +304,7 @@ def _literal_kind(value: bool | float | str | None) -> ValueKind:  # noqa: FBT00
 
 
 def _help_compared(kind: ValueKind, other: tree.Expression) -> str:
-    """Return how to write a constant for values of a kind, or an empty text."""
+    """Suggest the notation of a constant for values of a kind, or an empty text."""
     if isinstance(other, tree.Duration) and kind is _I:
         seconds, rest = divmod(other.microseconds, 1_000_000)
         length = f"{other.microseconds} in microseconds" if rest else f"{seconds} in seconds"

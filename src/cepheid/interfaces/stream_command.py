@@ -159,7 +159,7 @@ def output_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
 
 
 class Numbers:
-    """What counts the rows of sinks, and of rules what is suppressed and refused.
+    """The counters of rows in sinks, and of suppressed and refused alerts of rules.
 
     Without a server that shows them, nothing is counted.
     """

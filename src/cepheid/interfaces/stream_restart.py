@@ -39,7 +39,7 @@ _QUERY = "_cepheid_query.json"
 
 
 class Began(msgspec.Struct, frozen=True):
-    """What decides the rows of a micro-batch, and may change between two starts."""
+    """The settings that decide the rows of a micro-batch and may change at a restart."""
 
     text: str
     watermark: str

@@ -202,7 +202,7 @@ class Kind(ABC):
         return Splits(())
 
     def reach(self, plan: Any) -> int | None:
-        """Return how far apart events may be that decide a row together; None if any distance."""
+        """Return the largest distance of events that decide a row together; None if unbounded."""
         del plan
         return None
 

@@ -37,7 +37,7 @@ class RelaxedQuery(NamedTuple):
 
     @property
     def times(self) -> TextTimes:
-        """Return how times that are text are read."""
+        """Return the format of text times."""
         return self.source.times
 
     def with_schema(self, schema: object) -> RelaxedQuery:

@@ -45,7 +45,7 @@ class OwnedJob(Protocol):
 
     @property
     def reach(self) -> tuple[int, int] | None:
-        """Return how far windows reach before and after a range; None if it cannot be split."""
+        """Return the overlap of windows before and after a range; None if it cannot be split."""
 
     def fresh(self) -> OwnedJob:
         """Create the same query for another thread."""
@@ -64,7 +64,7 @@ class Range(NamedTuple):
 
 
 def thread_count() -> int:
-    """Return how many threads a query may use: as many as Arrow (``pyarrow.set_cpu_count``)."""
+    """Count the threads that a query may use: as many as Arrow (``pyarrow.set_cpu_count``)."""
     return pa.cpu_count()
 
 

@@ -80,7 +80,7 @@ class Lags(Protocol):
 
     @property
     def lag(self) -> int:
-        """Return how long after its time a row may leave, in ticks."""
+        """Return the largest output delay of a row, in ticks."""
 
 
 class LocalSteps(NamedTuple):

@@ -53,7 +53,7 @@ def _constant(place: int, length: int, digest: int) -> Any:
 
 
 class Linkable(msgspec.Struct, frozen=True):
-    """What the linker must know of an object file."""
+    """The linker's description of an object file."""
 
     wrapper: str
     """The function for calls from Python."""

@@ -29,7 +29,7 @@ class _Pairs(NamedTuple):
 
 
 class _Taken(NamedTuple):
-    """What takes the rows that wait in a state: the time, the row, the variable, and the place."""
+    """The events that extend the waiting rows of a state: time, row, variable and place."""
 
     order: np.ndarray
     row: np.ndarray
@@ -38,7 +38,7 @@ class _Taken(NamedTuple):
 
 
 class _Additions(NamedTuple):
-    """What an edge adds: rows, in the order of steps, and the rows that they follow."""
+    """The output of an edge: rows in the order of steps, and their predecessors."""
 
     row: np.ndarray
     prev: np.ndarray

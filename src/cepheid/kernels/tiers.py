@@ -169,7 +169,7 @@ class Kernel(Twin):
     registry: ClassVar[dict[str, Kernel]] = {}
     """All kernels by name, for those who compile them ahead and those who test them."""
     all_interpreted_s: ClassVar[float] = 0.0
-    """How long this process has interpreted kernels."""
+    """The time that this process has spent on interpreting kernels."""
     any_linked: ClassVar[bool] = False
     """Whether this process has loaded LLVM."""
 
@@ -182,12 +182,12 @@ class Kernel(Twin):
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__module__, self.__wrapped__ = function.__module__, function
         self.interpreted_s = 0.0
-        """How long this process has interpreted the kernel."""
+        """The time that this process has spent on interpreting the kernel."""
         self.rate_s = rate_seconds(self.name)
-        """What interpreting takes for one unit of work, learned from calls."""
+        """The cost of one interpreted unit of work, learned from calls."""
         self._written = function
         self._patience_s = LINK_S
-        """How long this process interprets the kernel before it looks into the cache."""
+        """The interpreting time after which this process looks into the cache."""
         self._plain: Function | None = None
         self._inner: Any = None
         self._entry: Any = None

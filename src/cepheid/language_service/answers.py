@@ -11,7 +11,7 @@ from cepheid.errors import Note, Span
 
 
 class Severity(StrEnum):
-    """How bad a finding is; INFORMATION stops nothing."""
+    """The severity of a finding; INFORMATION stops nothing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -46,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class CompletionKind(StrEnum):
-    """What a completion stands for."""
+    """The kind of a completion."""
 
     CLAUSE = "clause"
     KEYWORD = "keyword"
@@ -72,7 +72,7 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 class Hover(msgspec.Struct, frozen=True):
-    """What a word of a query means, in a sentence, and the rule that defines it."""
+    """The meaning of a word in one sentence, and the rule that defines it."""
 
     span: Span
     title: str
@@ -81,7 +81,7 @@ class Hover(msgspec.Struct, frozen=True):
 
 
 class SymbolKind(StrEnum):
-    """What an entry of an outline is."""
+    """The kind of an entry of an outline."""
 
     STREAM = "stream"
     CLAUSE = "clause"

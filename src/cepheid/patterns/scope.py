@@ -36,7 +36,7 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def times(self) -> TextTimes:
-        """Return how times that are text are read."""
+        """Return the format of text times."""
         return TextTimes(self.time, self.time_format)
 
 

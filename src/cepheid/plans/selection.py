@@ -44,12 +44,12 @@ class SelectWindow(msgspec.Struct, frozen=True):
     further: tuple[int, ...] = ()
 
     def lengths_of(self, count: int) -> tuple[int, ...]:
-        """Return how long the events of each stream of a join wait for those of the others."""
+        """Return the window of each stream of a join."""
         return (*self.lengths, *(self.further or (self.within,) * (count - 2)))
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Return how long the events of both streams of a join wait for each other."""
+        """Return the windows of the first two streams of a join."""
         return self.within, self.second or self.within
 
 
@@ -100,7 +100,7 @@ HOLISTIC = COUNTS_DISTINCT | PERCENTILES
 
 
 class Measure(NamedTuple):
-    """What is kept of an expression: its moments, or for a holistic aggregate its values."""
+    """The state of an expression: its moments, or for a holistic aggregate its values."""
 
     argument: tree.Expression
     holistic: SelectFunction | None
@@ -119,7 +119,7 @@ class SelectAggregate(msgspec.Struct, frozen=True):
 
     @property
     def measure(self) -> Measure | None:
-        """Return what the aggregate is computed from; None for COUNT(*)."""
+        """Return the aggregate's argument; None for COUNT(*)."""
         if self.argument is None:
             return None
         return Measure(self.argument, self.function if self.function in HOLISTIC else None)

@@ -86,7 +86,7 @@ class SituationDefinition(msgspec.Struct, frozen=True):
 
 
 class Relative(msgspec.Struct, frozen=True):
-    """What a condition asks beyond its event: PREV, or an aggregate of the situation so far."""
+    """A value from outside of the event: PREV, or an aggregate of the situation so far."""
 
     function: str
     attribute: str | None = None

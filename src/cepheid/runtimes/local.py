@@ -29,7 +29,7 @@ class CompiledQueryLike(Protocol):
 
     @property
     def times(self) -> TextTimes:
-        """Return how times that are text are read."""
+        """Return the format of text times."""
 
     def with_schema(self, schema: object) -> CompiledQueryLike:
         """Plan the query for a schema."""

@@ -27,7 +27,7 @@ class Staged(NamedTuple):
 
     @property
     def times(self) -> TextTimes:
-        """Return how times that are text are read."""
+        """Return the format of text times."""
         return self.query.times
 
     def with_schema(self, schema: object) -> Staged:

@@ -53,7 +53,7 @@ class Relaxations:
 
     @property
     def times(self) -> TextTimes:
-        """Return how times that are text are read; it is the same for all queries."""
+        """Return the format of text times, which all queries share."""
         return self.queries[0].times
 
     def shared(self, schema: object = None) -> SharedPlan:

@@ -37,7 +37,7 @@ class WorkloadLike(Protocol):
 
     @property
     def times(self) -> TextTimes:
-        """Return how times that are text are read."""
+        """Return the format of text times."""
 
     def shared(self, schema: object) -> SharedPlan:
         """Plan the workload for a schema."""

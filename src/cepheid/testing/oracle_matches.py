@@ -162,7 +162,7 @@ class Matcher:
             yield a[0] + b[0], a[1] | b[1] | gap
 
     def left_out(self, loop: tree.Repeat) -> tree.Negation | None:
-        """Return what may not be left out beside a loop with greed (§2.15), or None."""
+        """Return the NOT that a loop with greed (§2.15) puts beside it, or None."""
         _, later = self.greed.get(id(loop), (loop, ()))
         names = variables_in(loop) if loop.greed is tree.Greed.GREEDY else later
         if loop.greed is None or not later:

@@ -12,7 +12,7 @@ from cepheid.expressions.format import format_name, format_path
 
 
 class Outcome(StrEnum):
-    """What became of a rule."""
+    """The outcome of translating a rule."""
 
     EXACT = "exact"
     NOTED = "with a note"
@@ -61,7 +61,7 @@ class SourceFile(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the rules cannot say of the events: names of columns, and their types.
+    """The schema that rules cannot state: names of columns, and their types.
 
     ``fields`` has the columns of fields that are called otherwise. With ``flat``, a field such as
     ``process.name`` is a column of this name, otherwise a field of a structure. ``types`` are the

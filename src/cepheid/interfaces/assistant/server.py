@@ -47,7 +47,7 @@ _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world
 
 
 class Desk:
-    """What tools need: the data sets, the usual columns and the limits."""
+    """The context of all tools: the data sets, the usual columns and the limits."""
 
     def __init__(self, sets: NamedSets, columns: Columns, limits: Limits) -> None:
         self._sets = sets

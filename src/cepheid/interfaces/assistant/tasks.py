@@ -34,7 +34,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What an assistant asks for; ``streams`` are the data sets of a join by name."""
+    """A request of an assistant; ``streams`` are the data sets of a join by name."""
 
     tool: str
     text: str = ""

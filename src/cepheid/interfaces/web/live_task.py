@@ -47,7 +47,7 @@ class _Steering:
 
 
 class _Figures:
-    """What is counted while a stream runs."""
+    """The counters of a running stream."""
 
     def __init__(self, task: LiveTask, source: Source) -> None:
         self._source = source

@@ -38,7 +38,7 @@ class Run:
         self.ended: float | None = None
         self.changed = asyncio.Condition()
         self.views: dict[str, Any] = {}
-        """What is computed of the answer once, by name."""
+        """A cache of values computed from the answer, by name."""
         self._told = 0
         self._answered = False
         self._worker: Worker | None = None

@@ -35,7 +35,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class TopicOptions(msgspec.Struct, frozen=True):
-    """How topics of Kafka are read: the columns of their records, and settings of the client."""
+    """Settings of topics of Kafka: the columns of their records, and options of the client."""
 
     fields: str = ""
     settings: dict[str, str] = {}

@@ -41,7 +41,7 @@ _EQUAL = "__equal"
 
 
 class Counts(NamedTuple):
-    """How many changes of a batch had no effect, or an unusual one (§18.3, §18.4, §18.7)."""
+    """Counts of changes in a batch that had no effect, or an unusual one (§18.3, §18.4, §18.7)."""
 
     bad: int = 0
     odd: int = 0
@@ -53,7 +53,7 @@ class Counts(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What a batch of changes does: events leave by their places, and rows of the batch come."""
+    """The edits of a batch: places of events to remove, and rows of the batch to insert."""
 
     left: Numbers
     """The places, times and notes of the events that leave."""

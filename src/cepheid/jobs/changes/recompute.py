@@ -27,7 +27,7 @@ PLACE = "__place"
 
 
 class Touched(NamedTuple):
-    """What changed events have in common with those that decide rows together with them."""
+    """The keys and times that select the events to recompute after a change."""
 
     keys: NDArray[np.uint64] | None
     times: Numbers

@@ -171,7 +171,7 @@ class PipelineSteps(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Return how long after its time a row may leave, in ticks; 0 if all leave in order."""
+        """Return the largest output delay of a row in ticks; 0 if all rows leave in order."""
         last = self.stages[-1]
         own = lag_of(last.job)
         return last.behind + own if own else 0
@@ -299,7 +299,7 @@ def _stages(plan: PipelinePlan, schema: pa.Schema) -> Iterator[Stage]:
 
 
 def lag_of(job: Steps[Any]) -> int:
-    """Return how long after its time a row of a step function may leave, in ticks."""
+    """Return the largest output delay of a row of a step function, in ticks."""
     return job.lag if isinstance(job, Lags) else 0
 
 

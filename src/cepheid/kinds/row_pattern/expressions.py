@@ -374,7 +374,7 @@ def _parse_keys(reader: Reader) -> list[tuple[tree.Expression, tree.Ordering]]:
 
 
 def parse_ordering(reader: Reader) -> tree.Ordering:
-    """Return how a key of ORDER BY sorts; NULLs come first when it ascends, as in Spark SQL."""
+    """Parse a key of ORDER BY; NULLs come first when it ascends, as in Spark SQL."""
     descending = reader.take_words("DESC")
     if not descending:
         reader.take_words("ASC")

@@ -67,7 +67,7 @@ def reach_of(plan: MatchPlan) -> Reach:
 
 
 def sight_of(plan: MatchPlan) -> int:
-    """Return how many rows before the first row of a match its conditions may see."""
+    """Count the rows before a match that its conditions can read."""
     return reach_of(msgspec.structs.replace(plan, measures=())).back
 
 

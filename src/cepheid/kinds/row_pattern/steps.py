@@ -74,7 +74,7 @@ class RowPatternSteps(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Return how long after its time a row may leave, in ticks: the length of WITHIN."""
+        """Return the largest output delay of a row in ticks: the length of WITHIN."""
         kind = self.schema.field(self.plan.time).type
         return ticks_of(self.clause.within, kind) or 0
 

@@ -55,7 +55,7 @@ class Computed(Column, frozen=True, eq=False, kw_only=True):
 
 
 class Ordering(msgspec.Struct, frozen=True):
-    """How one key of ORDER BY sorts; ``stated`` if it says where NULLs come."""
+    """The sort order of one key of ORDER BY; ``stated`` if it says where NULLs come."""
 
     descending: bool
     nulls_first: bool

@@ -43,7 +43,7 @@ def is_aggregate(node: tree.Node) -> bool:
 
 
 class Aggregated(NamedTuple):
-    """What the list of SELECT and HAVING need: keys, aggregates, and columns computed from them."""
+    """The inputs of SELECT and HAVING: keys, aggregates, and columns computed from them."""
 
     keys: tuple[SelectKey, ...] = ()
     aggregates: tuple[SelectAggregate, ...] = ()

@@ -44,7 +44,7 @@ class SituationScope(Scope):
         super().__init__(source, {}, findings)
         self.names = names
         self.uses: dict[str, Relative] = {}
-        """What the condition at hand asks beyond its event, by the name of its column."""
+        """The PREV calls and aggregates of the current condition, by column name."""
 
     def kind_of(self, node: tree.Attribute | tree.Aggregate | tree.Word) -> ValueKind:
         """Look up the kind of an attribute in a condition; report unknown names."""

@@ -89,7 +89,7 @@ def _plain(table: pa.Table, name: str) -> Any:
 
 
 class _Memory:
-    """What is remembered of partitions, while a batch is processed."""
+    """The state of all partitions while a batch is processed."""
 
     def __init__(self, before: pa.Table | None, count: int) -> None:
         self._before, self._count = before, count

@@ -42,7 +42,7 @@ class SituationState(NamedTuple):
     held: pa.Table | None = None
     last: int | None = None
     before: pa.Table | None = None
-    """What conditions that look at more than one event remember of partitions (§9.10)."""
+    """The state of relative conditions (§9.10), by partition."""
 
     @staticmethod
     def start(job: SituationJob) -> SituationState:

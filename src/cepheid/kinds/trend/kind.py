@@ -202,7 +202,7 @@ class TrendKind(TaskKind):
         return splits_of_trends(plan)
 
     def reach(self, plan: TrendPlan) -> int | None:
-        """Return how far apart the events of a window and its deadlines may be."""
+        """Add up the length of a window and its longest deadline."""
         return distance_of(plan)
 
     def row_key(self, plan: TrendPlan) -> tuple[str, ...] | None:

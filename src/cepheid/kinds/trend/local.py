@@ -72,7 +72,7 @@ class LocalTrends(NamedTuple):
 
     @property
     def reach(self) -> tuple[int, int] | None:
-        """Return how far windows of time reach beyond a range; None without such windows."""
+        """Compute the overlap of time windows with the next range; None without time windows."""
         needs = needs_of_trends(self.job.plan)
         return None if needs.not_by_time or needs.from_start else needs.reach
 

@@ -152,7 +152,7 @@ class RunningAlerts:
         return rows.filter(pa.array(ready))
 
     def _lag(self, name: str) -> int:
-        """Return how long after its time a row of a rule may leave, in ticks."""
+        """Return the largest output delay of a row of a rule, in ticks."""
         rule = self.rules.beside.rules.get(name)
         return 0 if rule is None else rule.steps.lag
 

@@ -83,7 +83,7 @@ class SparkWorkloadLike(Protocol):
 
     @property
     def times(self) -> TextTimes:
-        """Return how times that are text are read."""
+        """Return the format of text times."""
 
 
 class SharedWork(msgspec.Struct, frozen=True):

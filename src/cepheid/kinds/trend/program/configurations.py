@@ -107,7 +107,7 @@ def configurations_of(plan: TrendPlan) -> list[Configuration]:
 
 
 class _Place(NamedTuple):
-    """What matches of a configuration have in common.
+    """The state that all matches of a configuration share.
 
     ``place`` is that of the negated pattern that they wait behind, and ``symbol`` that of the
     events which moved them there.

@@ -120,7 +120,7 @@ class Job:
 
     @property
     def horizon(self) -> int:
-        """Return how long an event waits for its marks, in ticks."""
+        """Compute the delay in ticks until the marks of an event are known."""
         return 0 if self.marked is None else max(mark.horizon for mark in self.marked.marks)
 
     def class_of(self, bits: int) -> frozenset[str]:

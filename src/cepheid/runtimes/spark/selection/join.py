@@ -146,7 +146,7 @@ def _equates(condition: tree.Expression, alias: str) -> bool:
 
 
 def _lengths(sides: Sides, *places: int) -> list[int]:
-    """Return how long events of streams wait, in microseconds."""
+    """Return the windows of the streams in microseconds."""
     window = sides.select.window
     lengths = window.lengths_of(len(sides.frames))
     return [lengths[place] * window.tick_ns // 1_000 for place in places]
