@@ -27,6 +27,7 @@ STREAM = ("stream", "query.cq", "--source", "events", "--sink", "rows", "--check
 RATE = ("stream", "query.cq", "--source", "rate:1", "--sink", "rows", "--checkpoint", "state")
 DISCOVER = ("discover", "events.parquet", "--key", "k")
 BACKTEST = ("backtest", "rules", "--input", "events.parquet")
+DETECT = ("detect", "rules", "--input", "events.parquet")
 TRANSLATE = ("translate", "rules")
 STORED = ("store", "query", "store", "query.cq")
 
@@ -164,6 +165,11 @@ REFUSED: list[tuple[str, ...]] = [
     (*DISCOVER, "--max-types", "0"),
     (*DISCOVER, "--max-candidates", "all"),
     (*DISCOVER, "--top", "-1"),
+    ("detect", "nonsense", "--input", "events.parquet"),
+    (*DETECT, "--format", "nonsense"),
+    (*DETECT, "--output", "missing/o.json"),
+    (*DETECT, "--time-unit", "nonsense"),
+    (*DETECT, "--time-format", "nonsense"),
     (*TRANSLATE, "--from", "nonsense"),
     (*TRANSLATE, "--from", "eql", "--output", "rules"),
     (*TRANSLATE, "--from", "eql", "--report", "o.xlsx"),
@@ -210,7 +216,7 @@ ANYTHING = {
     ("why", "type"), ("demo", "page"), ("backtest", "measure"), ("backtest", "type"),
     ("discover", "label"), ("discover", "type"), ("mcp", "time"), ("mcp", "type"),
     ("serve", "time"), ("serve", "type"), ("serve", "write"), ("translate", "time"),
-    ("translate", "type"), ("translate", "flat"),
+    ("translate", "type"), ("translate", "flat"), ("detect", "time"), ("detect", "type"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import cepheid
 from cepheid.errors import CepheidError, render_diagnostics, visible
+from cepheid.interfaces.cli_detect import detect
 from cepheid.interfaces.cli_discover import discover
 from cepheid.interfaces.cli_explain import explain
 from cepheid.interfaces.cli_input import (
@@ -265,6 +266,7 @@ for command in (
     serve,
     stream,
     backtest,
+    detect,
     discover,
     translate,
     doctor,

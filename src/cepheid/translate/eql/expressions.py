@@ -55,6 +55,11 @@ class Writer:
         """Whether events without a key belong together."""
         return self._meaning.null_keys
 
+    def column(self, key: tree.Expression) -> str:
+        """Return the name of the column of a key that is a field."""
+        assert isinstance(key, tree.Field), "equivalences are of fields"
+        return self._settings.fields.get(key.name, key.name)
+
     def has_plain_keys(self, key: tree.Expression) -> bool:
         """Check whether a key is what an equivalence compares: a value that is there, by case."""
         return not self._meaning.null_keys and isinstance(key, tree.Field)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from cepheid.expressions.format import format_name
 from cepheid.translate.eql import tree
 from cepheid.translate.eql.expressions import Writer
 from cepheid.translate.eql.values import Value
@@ -43,7 +44,7 @@ class Keys:
                 if not self._writer.has_plain_keys(first):
                     note = f"events without `{self._field(first)}` are left out, and its texts "
                     self._writer.notes[note + "are compared by case"] = None
-                yield f"[{self._field(first)}]"
+                yield f"[{format_name(self._writer.column(first))}]"
             elif alone:
                 yield from self._edges(keys, names)
             else:
