@@ -33,7 +33,8 @@ EDGE = (
     "RETURN k, COUNT(*) PATTERN A+ WHERE [k] AND A.x > NEXT(A).x + {x} GROUP-BY k "
     "WITHIN {window} seconds SLIDE {window} seconds"
 )
-SURVEYED = 100_000
+SURVEYED = 1_000_000
+"""Events of one window of falling trends: the bars are for 2^1000 matches or more."""
 
 
 class Line(NamedTuple):

@@ -3,8 +3,9 @@
 All draws of a segment walk together from its last row to its first. A draw in a state at a row
 takes one of the rows that it may follow, with a probability proportional to its count. Slots
 (``lookups.py``) hold these counts as trees of sums with 16 children a node, as in ``prefix.py``,
-but a node holds its own sum. Slots by rank lose each row when the walk passes it, so that only
-earlier rows are left; O(log n) for each row and each event of a draw.
+but a node holds its own sum. Rows enter slots in order, and every sum that one changes is kept.
+When the walk passes a row, it leaves slots by rank, and these sums are what they were: only earlier
+rows are left. O(log n) for each row and each event of a draw.
 
 Counts are wide numbers, of 2^1000 and more; a draw compares a random share of one with sums of
 others, so nothing overflows, and nothing is subtracted but what is smaller.
@@ -16,13 +17,14 @@ import numpy as np
 
 from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end, related
 from cepheid.kernels.lookups import leaves_of, less, minus
-from cepheid.kernels.prefix import FANOUT, LOW, SHIFT, room_of, set_levels
+from cepheid.kernels.prefetch import prefetch
+from cepheid.kernels.prefix import AHEAD, FANOUT, LOW, SHIFT, room_of, set_levels
 from cepheid.kernels.ring import LIMIT, SHRINK, STEP, add, widen
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
-SEGMENT, ROW, COUNT = 0, 1, 2
-"""The fields of a cursor: segment, end of its rows that are left (-1: all), written events."""
+SEGMENT, ROW, COUNT, LEFT = 0, 1, 2, 3
+"""Fields of a cursor: segment, end of its rows that are left (-1: all), events, open draws."""
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _U11, _U27, _U30, _U31 = (np.uint64(n) for n in (11, 27, 30, 31))
@@ -41,49 +43,31 @@ def _uniform(seeds, draw):
     return np.float64(word >> _U11) * 2.0**-53
 
 
-@kernel()
-def _block_sum(mantissa, power, slot, base):
-    """Add up the numbers of a block."""
-    top = power[slot, base]
-    for n in range(1, FANOUT):
-        top = max(top, power[slot, base + n])
-    total = 0.0
-    for n in range(FANOUT):
-        mine = power[slot, base + n]
-        # Two steps down, a number is below the last digit.
-        factor = 1.0 if mine == top else (SHRINK if mine == top - STEP else 0.0)
-        total += mantissa[slot, base + n] * factor
-    if total >= LIMIT:
-        return total * SHRINK, top + STEP
-    return total, top
-
-
-@kernel()
-def _set_leaf(mantissa, power, starts, levels, slot, leaf, number):
-    """Change one leaf, and the sums above it; O(log n)."""
-    mantissa[slot, leaf], power[slot, leaf] = number.real, number.imag
-    for level in range(levels - 1):
-        total, top = _block_sum(mantissa, power, slot, starts[level] + (leaf & ~LOW))
+@kernel(inline="code")
+def _enter(mantissa, power, tree, starts, levels, leaf, number, was, was_power):
+    """Add a number at a leaf to the sums above it, and keep what they were."""
+    steps = np.int32(number.imag / STEP)
+    mantissa[tree + leaf], power[tree + leaf] = number.real, steps
+    for level in range(1, levels):
         leaf >>= SHIFT
-        node = starts[level + 1] + leaf
-        mantissa[slot, node], power[slot, node] = total, top
+        node = tree + starts[level] + leaf
+        m, k = mantissa[node], power[node]
+        was[level - 1], was_power[level - 1] = m, k
+        top = max(k, steps)
+        total = _seen(m, k, top) + _seen(number.real, steps, top)
+        large = total >= LIMIT
+        mantissa[node] = total * SHRINK if large else total
+        power[node] = top + 1 if large else top
 
 
-@kernel()
-def _range_sum(mantissa, power, starts, levels, slot, left, right):
-    """Add up the leaves of a range; O(log n)."""
-    total = 0j
-    for level in range(levels):
-        at = starts[level]
-        while left < right and (left & LOW or level == levels - 1):
-            total = add(total, complex(mantissa[slot, at + left], power[slot, at + left]), _NONE)
-            left += 1
-        while left < right and right & LOW:
-            right -= 1
-            total = add(total, complex(mantissa[slot, at + right], power[slot, at + right]), _NONE)
-        left >>= SHIFT
-        right >>= SHIFT
-    return total
+@kernel(inline="code")
+def _leave(mantissa, power, tree, starts, levels, leaf, was, was_power):
+    """Empty the leaf that was entered last, and make the sums above it what they were."""
+    mantissa[tree + leaf], power[tree + leaf] = 0.0, 0
+    for level in range(1, levels):
+        leaf >>= SHIFT
+        node = tree + starts[level] + leaf
+        mantissa[node], power[node] = was[level - 1], was_power[level - 1]
 
 
 @kernel(inline="code")
@@ -93,18 +77,19 @@ def _seen(mantissa, power, top):
         return mantissa
     if power > top:
         return HUGE if mantissa != 0.0 else 0.0
-    return mantissa * SHRINK if power == top - STEP else 0.0
+    # Two steps down, a number is below the last digit.
+    return mantissa * SHRINK if power == top - 1 else 0.0
 
 
-@kernel()
-def _descend(mantissa, power, starts, slot, level, place, share, top):
+@kernel(inline="code")
+def _descend(mantissa, power, tree, starts, level, place, share, top):
     """Find the leaf below a node in which a share of its sum ends."""
     while level > 0:
         level -= 1
-        first = starts[level] + (place << SHIFT)
+        first = tree + starts[level] + (place << SHIFT)
         found = np.int64(0)
         for n in range(FANOUT):
-            number = _seen(mantissa[slot, first + n], power[slot, first + n], top)
+            number = _seen(mantissa[first + n], power[first + n], top)
             if number > 0.0:
                 found = np.int64(n)
                 if share < number:
@@ -114,16 +99,17 @@ def _descend(mantissa, power, starts, slot, level, place, share, top):
     return place
 
 
-@kernel()
-def _pick(mantissa, power, starts, levels, slot, left, right, given):
-    """Find the leaf of a range in which a share of its sum ends, -1 without any; O(log n).
+@kernel(inline="code")
+def _pick(mantissa, power, tree, starts, levels, left, right, share, top):
+    """Find the leaf of a range in which a share ends; what is left of the share if it does not.
 
-    Numbers are seen from the share, as plain doubles: what rounding takes from them is below the
-    last digit of the sum.
+    Returns the leaf, or the last one that is not empty, -1 without any, and the rest, -1 if the
+    share ends in this leaf; O(log n). Numbers are multiples of a power of two, as plain doubles:
+    what rounding takes from them is below the last digit of the sum.
     """
-    found, height, share, top = np.int64(-1), 0, given.real, given.imag
+    found, height = np.int64(-1), 0
     for level in range(levels):
-        at = starts[level]
+        at = tree + starts[level]
         while left < right and (left & LOW or right & LOW or level == levels - 1):
             if left & LOW or level == levels - 1:
                 place = left
@@ -131,101 +117,97 @@ def _pick(mantissa, power, starts, levels, slot, left, right, given):
             else:
                 right -= 1
                 place = right
-            number = _seen(mantissa[slot, at + place], power[slot, at + place], top)
+            number = _seen(mantissa[at + place], power[at + place], top)
             if number > 0.0:
                 found, height = place, level
                 if share < number:
-                    return _descend(mantissa, power, starts, slot, level, place, share, top)
+                    return _descend(mantissa, power, tree, starts, level, place, share, top), -1.0
                 share -= number
         left >>= SHIFT
         right >>= SHIFT
-    if found < 0:
-        return found
-    # Rounding has left a rest: the last leaf that there is.
-    return _descend(mantissa, power, starts, slot, height, found, HUGE, top)
+    if found >= 0:
+        found = _descend(mantissa, power, tree, starts, height, found, HUGE, top)
+    return found, share
 
 
 @kernel()
 def _scan(
     V, order, bits, bit, source, begin, upto, low, high, pair, pair_ptr, predicates, outside,
-    pair_mask, rank, first, last, mask, row, share, counts,
+    pair_mask, rank, first, last, mask, row, share, top,
 ):  # fmt: skip
-    """Test rows one by one: add their counts up, or find the one in which a share ends; O(n)."""
-    total, found = 0j, np.int64(-1)
+    """Find the row in which a share ends as ``_pick`` does, testing rows one by one; O(n)."""
+    found = np.int64(-1)
     for prev in range(begin, upto):
         if not bits[prev] >> bit & 1 or order[prev] < low or order[prev] >= high:
             continue
-        count = V[prev, source, 0]
-        if count.real == 0.0:
-            continue
-        if not related(
+        number = _seen(V[prev, source, 0].real, np.int32(V[prev, source, 0].imag / STEP), top)
+        if number == 0.0 or not related(
             pair, pair_ptr, predicates, outside, pair_mask, rank, first, last, mask, prev, row,
             begin, begin,
         ):  # fmt: skip
             continue
-        if counts:
-            total = add(total, count, _NONE)
-            continue
         found = np.int64(prev)
-        if less(share, count):
-            break
-        share = minus(share, count)
-    return total, found
+        if share < number:
+            return found, -1.0
+        share -= number
+    return found, share
 
 
 @kernel()
-def _fill_slot(V, rank, mantissa, power, at, starts, slot, source, predicate, begin, end):
-    """Build the tree of a slot over the rows of a segment."""
-    levels, room = set_levels(end - begin, starts), room_of(end - begin)
-    mantissa[slot, :room], power[slot, :room] = 0.0, 0.0
+def _fill_slot(
+    V, rank, mantissa, power, tree, at, starts, levels, was, was_power, source, predicate, begin,
+    end,
+):  # fmt: skip
+    """Build the tree of a slot: the rows of a segment enter in order."""
+    room = room_of(end - begin)
+    mantissa[tree : tree + room], power[tree : tree + room] = 0.0, 0
     for row in range(begin, end):
         leaf = row - begin if predicate < 0 else np.int64(rank[predicate, row])
-        if leaf >= 0:
-            mantissa[slot, leaf] = V[row, source, 0].real
-            power[slot, leaf] = V[row, source, 0].imag
-            at[slot, leaf] = row - begin
-    below = end - begin + 1
-    for level in range(levels - 1):
-        below = (below + LOW) >> SHIFT
-        for node in range(below):
-            place = starts[level + 1] + node
-            mantissa[slot, place], power[slot, place] = _block_sum(
-                mantissa, power, slot, starts[level] + (node << SHIFT)
-            )
+        if predicate >= 0 and row + AHEAD < end:
+            prefetch(mantissa, tree + rank[predicate, row + AHEAD])
+            prefetch(power, tree + rank[predicate, row + AHEAD])
+        if leaf >= 0 and V[row, source, 0].real != 0.0:
+            at[leaf] = row - begin
+            _enter(
+                mantissa, power, tree, starts, levels, leaf, V[row, source, 0], was[row - begin],
+                was_power[row - begin],
+            )  # fmt: skip
 
 
 @kernel()
 def _open(G, D, S, segment, begin, end):
     """Build the slots of a segment, and let each of its draws choose the end of its match."""
     size, states = end - begin, G.variable.shape[0]
+    levels, room = set_levels(size, S.starts), S.mantissa.shape[0] // max(S.source.shape[0], 1)
     for slot in range(S.source.shape[0]):
         _fill_slot(
-            S.V, D.rank, S.mantissa, S.power, S.at, S.starts, slot, S.source[slot],
-            S.predicate[slot], begin, end,
+            S.V, D.rank, S.mantissa, S.power, slot * room, S.at[slot], S.starts, levels,
+            S.was[slot], S.was_power[slot], S.source[slot], S.predicate[slot], begin, end,
         )  # fmt: skip
     for q in range(states):
         S.end_bound[q] = least_order_of_end(G, D, q, segment)
-    S.head[: size * states] = -1
-    S.ends[0] = 0j
+    V, order, end_bound, ends, head, seeds = S.V, D.order, S.end_bound, S.ends, S.head, S.seeds
+    head[: size * states] = -1
+    ends[0] = 0j
     for row in range(begin, end):
-        total = S.ends[row - begin]
+        total = ends[row - begin]
         for q in range(states):
-            if D.order[row] >= S.end_bound[q]:
-                total = add(total, S.V[row, q, 0], _NONE)
-        S.ends[row - begin + 1] = total
+            if order[row] >= end_bound[q]:
+                total = add(total, V[row, q, 0], _NONE)
+        ends[row - begin + 1] = total
     for n in range(S.drawn_ptr[segment], S.drawn_ptr[segment + 1]):
         draw = S.drawn[n]
-        share = widen(_uniform(S.seeds, draw) * S.ends[size].real, S.ends[size].imag)
+        share = widen(_uniform(seeds, draw) * ends[size].real, ends[size].imag)
         low, high = np.int64(0), size - 1
         while low < high:
             middle = (low + high) >> 1
-            if less(share, S.ends[middle + 1]):
+            if less(share, ends[middle + 1]):
                 high = middle
             else:
                 low = middle + 1
-        q = _end_state(S.V, D.order, S.end_bound, begin + low, _uniform(S.seeds, draw))
-        S.next[draw] = S.head[low * states + q]
-        S.head[low * states + q] = draw
+        q = _end_state(V, order, end_bound, begin + low, _uniform(seeds, draw))
+        S.next[draw] = head[low * states + q]
+        head[low * states + q] = draw
 
 
 @kernel()
@@ -247,119 +229,164 @@ def _end_state(V, order, end_bound, row, chance):
     return found
 
 
-@kernel(inline="code")
-def _step_back(G, D, S, segment, begin, levels, upto, row, q, draw):
-    """Choose what a match had before a row: its place and state in one number, -1 for nothing."""
-    count = S.V[row, q, 0]
-    share = widen(_uniform(S.seeds, draw) * count.real, count.imag)
-    for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-        if G.source[edge] < 0 and (
-            G.guard_ptr[edge] == G.guard_ptr[edge + 1] or bounds_of(G, D, edge, row, segment)[0]
-        ):
-            if less(share, 1 + 0j):
-                return np.int64(-1)
-            share = minus(share, 1 + 0j)
-    # What is left belongs to the last edge, whose sum need not be known.
-    for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1] - 1):
-        if G.source[edge] >= 0:
-            here, _ = _follow(G, D, S, segment, begin, levels, upto, row, edge, share, True)
-            if less(share, here):
-                return _follow(G, D, S, segment, begin, levels, upto, row, edge, share, False)[1]
-            share = minus(share, here)
-    # Rounding can leave a rest where there is no match: then the last edge that has one is taken.
-    for edge in range(G.edge_ptr[q + 1] - 1, G.edge_ptr[q] - 1, -1):
-        if G.source[edge] >= 0:
-            found = _follow(G, D, S, segment, begin, levels, upto, row, edge, share, False)[1]
-            if found >= 0:
-                return found
-    return np.int64(-1)
+@kernel()
+def _find_ways(
+    G, D, edge_ptr, sources, guard_ptr, edge_slot, predicate, order, first, last, ranks, outside,
+    segment, begin, upto, row, q, ways,
+):  # fmt: skip
+    """Find the rows that each edge leads from to a row; return in how many ways a match begins.
+
+    An edge with a slot leads from two ranges of its leaves, others from orders from low to high.
+    """
+    starts = 0
+    for edge in range(edge_ptr[q], edge_ptr[q + 1]):
+        open_, low, high = True, np.int64(0), NO_BOUND
+        if guard_ptr[edge] < guard_ptr[edge + 1]:
+            open_, low, high = bounds_of(G, D, edge, row, segment)
+        a, b, c, d = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        if open_ and sources[edge] < 0:
+            starts += 1
+        elif open_ and edge_slot[edge] < 0:
+            a, b = low, high
+        elif open_:
+            a, b, c, d = leaves_of(
+                predicate[edge_slot[edge]], row, begin, upto, low, high, order, first, last, ranks,
+                outside,
+            )  # fmt: skip
+        n = edge - edge_ptr[q]
+        ways[n, 0], ways[n, 1], ways[n, 2], ways[n, 3] = a, b, c, d
+    return starts
 
 
 @kernel(inline="code")
-def _follow(G, D, S, segment, begin, levels, upto, row, edge, share, counts):
-    """Count the matches that come by an edge, or find the place and state in which a share ends."""
-    source, states, nothing = G.source[edge], G.variable.shape[0], np.int64(-1)
-    open_, low, high = True, np.int64(0), NO_BOUND
-    if G.guard_ptr[edge] < G.guard_ptr[edge + 1]:
-        open_, low, high = bounds_of(G, D, edge, row, segment)
-    if not open_:
-        return 0j, nothing
-    slot = S.edge_slot[edge]
-    if slot < 0:
-        total, prev = _scan(
-            S.V, D.order, D.bits, G.variable[source], source, begin, upto, low, high,
-            G.edge_pair[edge], G.pair_ptr, G.predicate, G.outside, G.pair_mask, D.rank, D.first,
-            D.last, D.mask, row, share, counts,
-        )  # fmt: skip
-        return total, nothing if prev < 0 else (prev - begin) * states + source
-    a, b, c, d = leaves_of(
-        S.predicate[slot], row, begin, upto, low, high, D.order, D.first, D.last, D.ranks,
-        G.outside,
-    )  # fmt: skip
-    mantissa, power, starts = S.mantissa, S.power, S.starts
-    if counts:
-        both = _range_sum(mantissa, power, starts, levels, slot, a, b)
-        return add(both, _range_sum(mantissa, power, starts, levels, slot, c, d), _NONE), nothing
-    part = _range_sum(mantissa, power, starts, levels, slot, a, b) if c < d else 0j
-    leaf = nothing
-    if c < d and not less(share, part):
-        leaf = _pick(mantissa, power, starts, levels, slot, c, d, minus(share, part))
-    if leaf < 0:
-        leaf = _pick(mantissa, power, starts, levels, slot, a, b, share)
-    return 0j, nothing if leaf < 0 else S.at[slot, leaf] * states + source
+def _step_back(
+    V, mantissa, power, starts, levels, room, at, edge_ptr, sources, edge_slot, ways, states,
+    order, bits, variable, edge_pair, pair_ptr, predicates, outside, pair_mask, rank, first, last,
+    mask, begin, upto, row, q, share, top,
+):  # fmt: skip
+    """Choose what a match had before a row: its place and state in one number, -1 for nothing.
+
+    If rounding leaves a rest of the share in the end, it belongs to the last row that was found.
+    """
+    prev = np.int64(-1)
+    for edge in range(edge_ptr[q], edge_ptr[q + 1]):
+        slot, source, n = edge_slot[edge], sources[edge], edge - edge_ptr[q]
+        if share >= 0.0 and source >= 0 and slot < 0 and ways[n, 0] < ways[n, 1]:
+            found, share = _scan(
+                V, order, bits, variable[source], source, begin, upto, ways[n, 0], ways[n, 1],
+                edge_pair[edge], pair_ptr, predicates, outside, pair_mask, rank, first, last, mask,
+                row, share, top,
+            )  # fmt: skip
+            prev = (found - begin) * states + source if found >= 0 else prev
+        for side in range(0, 4 if slot >= 0 else 0, 2):
+            if share >= 0.0 and ways[n, side] < ways[n, side + 1]:
+                leaf, share = _pick(
+                    mantissa, power, slot * room, starts, levels, ways[n, side],
+                    ways[n, side + 1], share, top,
+                )  # fmt: skip
+                prev = at[slot, leaf] * states + source if leaf >= 0 else prev
+    return prev
+
+
+@kernel(inline="code")
+def _leave_rows(
+    mantissa, power, tree, starts, levels, V, source, rank, was, was_power, begin, i, j
+):
+    """Let the rows from i to j leave the slot of a state by rank, the last one first."""
+    for row in range(j - 1, i - 1, -1):
+        if row - AHEAD >= begin:
+            prefetch(mantissa, tree + rank[row - AHEAD])
+        if rank[row] >= 0 and V[row, source, 0].real != 0.0:
+            _leave(
+                mantissa, power, tree, starts, levels, np.int64(rank[row]), was[row - begin],
+                was_power[row - begin],
+            )  # fmt: skip
 
 
 @kernel()
-def draw_matches(G, D, S, cursor, event_draw, event_row, event_state):
+def draw_matches(G, D, S, cursor, event_draw, event_place):
     """Draw matches, backwards, into buffers; return whether all are there.
 
-    A call without room for one event of each draw stops, and goes on where the cursor says.
+    An event is written as its row times the number of states, plus its state. A call without room
+    for one event of each draw stops, and goes on where the cursor says.
     """
-    states, segments = G.variable.shape[0], D.segment_ptr.shape[0] - 1
-    while cursor[SEGMENT] < segments:
+    # Read once: reading an array out of a tuple counts a reference, and loops do it every time.
+    edge_ptr, sources, guard_ptr, outside = G.edge_ptr, G.source, G.guard_ptr, G.outside
+    order, rank, first, last, ranks = D.order, D.rank, D.first, D.last, D.ranks
+    V, mantissa, power, starts, at = S.V, S.mantissa, S.power, S.starts, S.at
+    edge_slot, predicate, head, after, seeds = S.edge_slot, S.predicate, S.head, S.next, S.seeds
+    ptr, drawn_ptr, lengths, ways = D.segment_ptr, S.drawn_ptr, S.lengths, S.ways
+    slot_source, was, was_power = S.source, S.was, S.was_power
+    bits, variable, edge_pair, pair_ptr = D.bits, G.variable, G.edge_pair, G.pair_ptr
+    predicates, pair_mask, mask = G.predicate, G.pair_mask, D.mask
+    states, room = variable.shape[0], mantissa.shape[0] // max(predicate.shape[0], 1)
+    while cursor[SEGMENT] < ptr.shape[0] - 1:
         segment = cursor[SEGMENT]
-        begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
-        waiting = S.drawn_ptr[segment + 1] - S.drawn_ptr[segment]
+        begin, end = ptr[segment], ptr[segment + 1]
+        waiting = drawn_ptr[segment + 1] - drawn_ptr[segment]
         if not waiting:
             cursor[SEGMENT] += 1
             continue
         if cursor[ROW] < 0:
             let_signals_in(segment)
             _open(G, D, S, segment, begin, end)
-            cursor[ROW] = end
-            S.left[0] = waiting
-        levels, j, rounds = set_levels(end - begin, S.starts), cursor[ROW], 0
-        while j > begin and S.left[0] > 0:
+            cursor[ROW], cursor[LEFT] = end, waiting
+        levels, j, rounds = set_levels(end - begin, starts), cursor[ROW], 0
+        while j > begin and cursor[LEFT] > 0:
             rounds = let_signals_in(rounds)
-            if cursor[COUNT] + waiting > event_row.shape[0]:
+            if cursor[COUNT] + waiting > event_place.shape[0]:
                 cursor[ROW] = j
                 return False
             i = j - 1
-            while i > begin and D.order[i - 1] == D.order[i]:
+            while i > begin and order[i - 1] == order[i]:
                 i -= 1
-            for slot in range(S.source.shape[0]):
-                predicate = S.predicate[slot]
-                for row in range(i, j):
-                    if predicate >= 0 and D.rank[predicate, row] >= 0:
-                        leaf = np.int64(D.rank[predicate, row])
-                        if S.mantissa[slot, leaf] != 0.0:
-                            _set_leaf(S.mantissa, S.power, S.starts, levels, slot, leaf, 0j)
-            for row in range(i, j):
-                for q in range(states):
-                    draw = S.head[(row - begin) * states + q]
-                    while draw >= 0:
-                        after = S.next[draw]
-                        place = cursor[COUNT]
-                        event_draw[place], event_row[place] = draw, row
-                        event_state[place] = q
-                        cursor[COUNT] += 1
-                        prev = _step_back(G, D, S, segment, begin, levels, i, row, q, draw)
-                        if prev < 0:
-                            S.left[0] -= 1
-                        else:
-                            S.next[draw] = S.head[prev]
-                            S.head[prev] = draw
-                        draw = after
+            for slot in range(predicate.shape[0]):
+                if predicate[slot] >= 0:
+                    _leave_rows(
+                        mantissa, power, slot * room, starts, levels, V, slot_source[slot],
+                        rank[predicate[slot]], was[slot], was_power[slot], begin, i, j,
+                    )  # fmt: skip
+            for place in range((i - begin) * states, (j - begin) * states):
+                draw = head[place]
+                if draw < 0:
+                    continue
+                row, q = begin + place // states, place % states
+                begun = _find_ways(
+                    G, D, edge_ptr, sources, guard_ptr, edge_slot, predicate, order, first, last,
+                    ranks, outside, segment, begin, i, row, q, ways,
+                )  # fmt: skip
+                count, top = V[row, q, 0].real, np.int32(V[row, q, 0].imag / STEP)
+                begun_share = begun * _seen(1.0, 0, top)
+                while draw >= 0:
+                    event_draw[cursor[COUNT]] = draw
+                    event_place[cursor[COUNT]] = begin * states + place
+                    cursor[COUNT] += 1
+                    lengths[draw] += 1
+                    share, later = _uniform(seeds, draw) * count, after[draw]
+                    prev = np.int64(-1)
+                    if share >= begun_share:
+                        prev = _step_back(
+                            V, mantissa, power, starts, levels, room, at, edge_ptr, sources,
+                            edge_slot, ways, states, order, bits, variable, edge_pair, pair_ptr,
+                            predicates, outside, pair_mask, rank, first, last, mask, begin, i, row,
+                            q, share - begun_share, top,
+                        )  # fmt: skip
+                    if prev < 0:
+                        cursor[LEFT] -= 1
+                    else:
+                        after[draw] = head[prev]
+                        head[prev] = draw
+                    draw = later
             j = i
         cursor[SEGMENT], cursor[ROW] = segment + 1, -1
     return True
+
+
+@kernel()
+def order_events(event_draw, event_place, states, variable, upto, rows, variables):
+    """Put the events of each draw in order; ``upto`` begins as the end of each one."""
+    for n in range(event_draw.shape[0]):
+        draw = event_draw[n]
+        upto[draw] -= 1
+        rows[upto[draw]] = event_place[n] // states
+        variables[upto[draw]] = variable[event_place[n] % states]

@@ -59,6 +59,15 @@ def plus(m, k, n, l):  # noqa: E741
     return _settle(m * _factor(k, top) + n * _factor(l, top), top)
 
 
+@kernel(inline="code")
+def _is_negligible(m, k, other, limit):
+    """Check whether m 2^k times another number is below a limit; nothing is below zero."""
+    higher = k + other.imag + STEP - limit.imag
+    scale = 1.0 if higher == 0.0 else (LIMIT if higher > 0.0 else SHRINK)
+    scale = 0.0 if higher < -STEP else (math.inf if higher > STEP else scale)
+    return limit.real > 0.0 and m * SHRINK * other.real * scale < limit.real
+
+
 @kernel()
 def _times(weight, count, power):
     """Multiply a value by a number of matches."""
@@ -231,7 +240,7 @@ def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, 
 
 @kernel()
 def aggregate_wide(
-    G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end, kept
+    G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end, limit, kept
 ):
     """Aggregate a segment; rows of one time see only the rows before that time.
 
@@ -257,6 +266,8 @@ def aggregate_wide(
                     if a == 0:
                         if G.begins[q] and not (D.barred.shape[0] and D.barred[q, row]):
                             m, k = plus(m, k, 1.0, 0.0)
+                        if limit.real > 0.0 and _is_negligible(m, k, D.others[row, q], limit):
+                            m, k = 0.0, NOTHING
                         count, power = m, k
                     elif D.weight_of[variable, a] >= 0:
                         weight = D.weights[D.weight_of[variable, a], row]
@@ -339,15 +350,17 @@ def _chain_row(D, variable, tree, least, room, starts, levels, row, upto, held, 
 
 @kernel()
 def aggregate_chain(
-    D, variable, tree, least, room, sums, smallest, held, held_least, starts, begin, end, kept
-):
+    D, variable, tree, least, room, sums, smallest, held, held_least, starts, begin, end, limit,
+    kept,
+):  # fmt: skip
     """Aggregate a segment where the pattern is one variable with Kleene plus, ``S+``.
 
     It equals ``aggregate_wide`` without loops over states and edges, and asks for memory ahead.
     """
     levels = set_levels(end - begin, starts)
     parts, mins = sums.shape[0], smallest.shape[0]
-    place, upto, order = D.place[0], D.upto[0], D.order
+    place, upto, order, others = D.place[0], D.upto[0], D.order, D.others
+    limited = limit.real > 0.0
     i, rounds = begin, 0
     while i < end:
         rounds = let_signals_in(rounds)
@@ -359,6 +372,8 @@ def aggregate_chain(
         while j < end and order[j] == order[i]:
             mine, mine_least = held[j - i, 0], held_least[j - i, 0]
             _chain_row(D, variable, tree, least, room, starts, levels, j, upto[j], mine, mine_least)
+            if limited and _is_negligible(mine[0, 0], mine[0, 1], others[j, 0], limit):
+                mine[0, 0], mine[0, 1] = 0.0, NOTHING
             if kept.shape[0]:
                 kept[j, 0] = complex(mine[0, 0], mine[0, 1])
             for a in range(parts):
@@ -367,7 +382,7 @@ def aggregate_chain(
                 smallest[a] = min(smallest[a], mine_least[a])
             j += 1
         for row in range(i, j):
-            if place[row] < 0:
+            if place[row] < 0 or held[row - i, 0, 0, 0] == 0.0:
                 continue
             for a in range(parts):
                 m, k = held[row - i, 0, a, 0], held[row - i, 0, a, 1]
@@ -395,7 +410,8 @@ def run_wide(
     """Aggregate all segments from one on.
 
     ``chain`` is true if the pattern is one variable with Kleene plus, and its edge a prefix.
-    ``kept`` gets the matches that end with each row in each state, unless it has no rows.
+    ``kept`` gets the matches that end with each row in each state, unless it has no rows. Rows are
+    left out whose count, times that in ``D.others``, is below ``D.negligible`` of their segment.
     """
     states, parts, mins = G.variable.shape[0], numbers.shape[1], values.shape[1]
     indexes = G.index_kind.shape[0]
@@ -403,6 +419,7 @@ def run_wide(
     for segment in range(first, D.segment_ptr.shape[0] - 1):
         let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
+        limit = D.negligible[segment] if D.negligible.shape[0] else 0j
         used = room_of(end - begin)
         _clear(tree, indexes, 2 * parts, room, used)
         for n in range(indexes * mins):
@@ -413,12 +430,13 @@ def run_wide(
         if chain:
             aggregate_chain(
                 D, G.variable[0], tree, least, room, sums[states], smallest[states], held,
-                held_least, starts, begin, end, kept,
+                held_least, starts, begin, end, limit, kept,
             )  # fmt: skip
         else:
             aggregate_wide(
-                G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end, kept
-            )
+                G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end,
+                limit, kept,
+            )  # fmt: skip
         for a in range(parts):
             if sums[states, a, 0] != 0.0:
                 numbers[segment, a] = widen(sums[states, a, 0], sums[states, a, 1])

@@ -55,6 +55,8 @@ class _Data(NamedTuple):
     weight_of: NDArray[np.int32]
     value_of: NDArray[np.int32]
     barred: NDArray[np.bool_]
+    others: NDArray[Any]
+    negligible: NDArray[Any]
 
 
 class Lookup(NamedTuple):
@@ -241,7 +243,8 @@ class PrefixEvaluation:
             segments.ptr, order, bits, place, upto,
             take(question.arrays.weights, rows).astype(np.float64, copy=False),
             take(question.arrays.values, rows), question.weight_of, question.value_of,
-            _barred(template, latest),
+            _barred(template, latest), np.zeros((0, 0), np.complex128),
+            np.zeros(0, np.complex128),
         )  # fmt: skip
 
     def run(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -263,8 +266,12 @@ class PrefixEvaluation:
         self._aggregate(numbers, np.zeros((len(numbers), 0), np.int64), 0, kept)
         return kept, numbers[:, 0]
 
-    def count_going_on(self) -> NDArray[Any]:
+    def count_going_on(self, counts: NDArray[Any], negligible: NDArray[Any]) -> NDArray[Any]:
         """Count the ways in which a match goes on from each row in each state, or ends there.
+
+        ``negligible`` is empty, or has a number of matches for each segment: rows that fewer go
+        through count as 0, given the ``counts`` of those that end with each row. Matches through
+        any of them are then left out, which are fewer than this number for each row.
 
         A row is followed by those that look up its place, so backwards these enter where they
         looked up to, and it looks up to where it entered, both counted from the other end.
@@ -289,7 +296,7 @@ class PrefixEvaluation:
         other._tables, other._chain = tables, is_chain(tables, upto, bits)
         other._data = data._replace(
             order=data.order[back], bits=bits, place=place, upto=upto,
-            barred=np.zeros((0, 0), np.bool_),
+            barred=np.zeros((0, 0), np.bool_), others=counts[back], negligible=negligible,
         )  # fmt: skip
         counted: NDArray[Any] = other.count_ending()[0][back]
         return counted

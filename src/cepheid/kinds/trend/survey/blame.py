@@ -15,6 +15,9 @@ from cepheid.kinds.trend.survey.graph import Walk, open_walk
 from cepheid.patterns.segments import Segments
 from cepheid.plans.template import Template
 
+NOTHING = np.zeros(0, np.complex128)
+"""No number of matches is negligible."""
+
 
 class _Room(NamedTuple):
     """The arrays of the kernel; see ``kernels/blame.py``."""
@@ -37,7 +40,7 @@ def count_blame(
         evaluation = open_prefix(question, template, segments)
         counts, totals = evaluation.count_ending()
         through = np.zeros(len(counts), np.complex128)
-        add_products(counts, evaluation.count_going_on(), through)
+        add_products(counts, evaluation.count_going_on(counts, NOTHING), through)
         return through, totals
     walk = open_walk(question, template, segments)
     counts, totals = walk.count_ending()

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels import draw as kernel
-from cepheid.kernels.blame import add_products
-from cepheid.kernels.prefix import LEVELS_MAX, room_of
+from cepheid.kernels.prefix import FANOUT, LEVELS_MAX, room_of
+from cepheid.kernels.ring import LIMIT, STEP
 from cepheid.kinds.trend.listing.enumerate import Found
 from cepheid.kinds.trend.look_back.evaluate import open_prefix
 from cepheid.kinds.trend.look_back.prefix_sums import has_prefix_form
 from cepheid.kinds.trend.look_back.question import Question
-from cepheid.kinds.trend.program.wide import steps
 from cepheid.kinds.trend.survey.cells import Cells
 from cepheid.kinds.trend.survey.graph import Walk, open_walk
 from cepheid.patterns.segments import Segments
@@ -37,7 +36,9 @@ class _Drawing(NamedTuple):
     source: NDArray[np.int64]
     predicate: NDArray[np.int64]
     mantissa: NDArray[np.float64]
-    power: NDArray[np.float64]
+    power: NDArray[np.int32]
+    was: NDArray[np.float64]
+    was_power: NDArray[np.int32]
     starts: NDArray[np.int64]
     at: NDArray[np.int64]
     end_bound: NDArray[np.int64]
@@ -47,7 +48,8 @@ class _Drawing(NamedTuple):
     seeds: NDArray[np.uint64]
     head: NDArray[np.int64]
     next: NDArray[np.int64]
-    left: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    ways: NDArray[np.int64]
 
 
 def open_draws(
@@ -62,12 +64,11 @@ def open_draws(
         return walk, *walk.count_ending()
     evaluation = open_prefix(question, template, segments)
     counts, totals = evaluation.count_ending()
-    through = np.zeros(len(counts), np.complex128)
-    add_products(counts, evaluation.count_going_on(), through)
-    total = np.repeat(totals, np.diff(segments.ptr))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.ldexp(through.real / total.real, steps(through.imag - total.imag))
-    kept = share >= SHARE_MIN
+    small = totals.real * SHARE_MIN
+    negligible = np.where(
+        small < 1.0, small * LIMIT + 1j * (totals.imag - STEP), small + 1j * totals.imag
+    )
+    kept = evaluation.count_going_on(counts, negligible).real.any(axis=1)
     ends = np.append(0, np.cumsum(kept))
     fewer = segments._replace(
         ptr=ends[segments.ptr], rows=segments.rows[kept], bits=segments.bits[kept],
@@ -87,37 +88,39 @@ def draw_matches(
     ptr = np.searchsorted(owner[drawn], np.arange(len(walk.segments.key) + 1))
     longest = walk.segments.longest
     slots, total = len(walk.slots.source), len(owner)
+    size, above = slots * room_of(longest), 0
+    while FANOUT ** (above + 1) < longest + 1:
+        above += 1
     room = _Drawing(
         counts, *walk.slots,
-        np.zeros((slots, room_of(longest))), np.zeros((slots, room_of(longest))),
-        np.zeros(LEVELS_MAX + 2, np.int64),
-        np.zeros((slots, longest), np.int64),
+        np.zeros(size), np.zeros(size, np.int32),
+        np.empty((slots, longest, above)), np.empty((slots, longest, above), np.int32),
+        np.zeros(LEVELS_MAX + 2, np.int64), np.zeros((slots, longest), np.int64),
         np.zeros(walk.states, np.int64), np.zeros(longest + 1, np.complex128),
         ptr, drawn, seeds, np.zeros(longest * walk.states, np.int64), np.zeros(total, np.int64),
-        np.zeros(1, np.int64),
+        np.zeros(total, np.int64), np.zeros((len(walk.graph.source), 4), np.int64),
     )  # fmt: skip
-    draw, row, state = _run(walk, room, max(EVENTS_ROOM, total))
-    order = np.argsort(draw[::-1], kind="stable")
-    draw, row, state = (array[::-1][order] for array in (draw, row, state))
-    lengths = np.bincount(draw, minlength=total)
-    ends = np.append(0, np.cumsum(lengths))
-    found = Found(
-        owner, row[ends[1:] - 1], ends, walk.segments.rows[row],
-        walk.graph.variable[state].astype(np.int8),
-    )  # fmt: skip
+    draw, place = _run(walk, room, max(EVENTS_ROOM, total))
+    ends = np.append(0, np.cumsum(room.lengths))
+    row, variable = np.empty(len(draw), np.int64), np.empty(len(draw), np.int8)
+    kernel.order_events(
+        draw, place, walk.states, walk.graph.variable, ends[1:].copy(), row, variable
+    )
+    found = Found(owner, row[ends[1:] - 1], ends, walk.segments.rows[row], variable)
     return found, np.repeat(np.arange(len(cells)), number)
 
 
-def _run(walk: Walk, room: _Drawing, size: int) -> list[NDArray[np.int64]]:
-    """Run the kernel, with as much room as the draws need; return draw, row and state of events."""
-    cursor = np.array([0, -1, 0], np.int64)
-    parts: list[list[NDArray[np.int64]]] = []
+def _run(walk: Walk, room: _Drawing, size: int) -> list[NDArray[Any]]:
+    """Run the kernel, with as much room as the draws need; return the draw and place of events."""
+    cursor = np.array([0, -1, 0, 0], np.int64)
+    parts: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = []
     done = False
     while not done:
-        buffers = [np.empty(size, np.int64) for _ in range(3)]
+        draws, places = np.empty(size, np.int32), np.empty(size, np.int64)
         cursor[kernel.COUNT] = 0
-        done = kernel.draw_matches(walk.graph, walk.data, room, cursor, *buffers)
-        parts.append([buffer[: cursor[kernel.COUNT]] for buffer in buffers])
+        done = kernel.draw_matches(walk.graph, walk.data, room, cursor, draws, places)
+        count = cursor[kernel.COUNT]
+        parts.append((draws[:count], places[:count]))
         size *= 2
     return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
