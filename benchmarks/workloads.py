@@ -27,6 +27,12 @@ RULES_EVENTS = 10_000_000
 TUMBLING = "WITHIN 10 seconds SLIDE 10 seconds"
 SLIDING = "WITHIN 10 seconds SLIDE 5 seconds"
 TRAILING = "WITHIN 10 seconds"
+EXPIRING_EVENTS = 200_000
+EXPIRING = {
+    "EMIT ON EXPIRY": "WHERE [key] GROUP-BY key WITHIN 10 seconds EMIT ON EXPIRY",
+    f"{KEYS} partitions in a group": "WHERE [key] WITHIN 10 seconds",
+}
+"""Windows without SLIDE that have rows when events leave, too."""
 WINDOWS = {"without SLIDE": TRAILING, "tumbling": TUMBLING, "sliding": SLIDING}
 TOLERANCE = 1e-9
 
@@ -101,6 +107,9 @@ def rows(shrink: int) -> Iterator[Row]:
             bar = 1.5 if count == 6 else None
             what = f"{count} queries, shared substring of 6, {name} (16d)"
             yield Row(what, _substrings(6, count, window), events, bar)
+    for name, clauses in EXPIRING.items():
+        what = f"10 queries, shared prefix of 3, {name}"
+        yield Row(what, _prefixes(3, 10, clauses), EXPIRING_EVENTS // shrink)
     for count in (10, 100, 500, 1000):
         most = 20.0 if count == 500 else None
         rules = make_rules(count)

@@ -38,6 +38,7 @@ pytestmark = pytest.mark.timeout(1800)  # kernels compile on first use
 
 WINDOWS = ["", "WITHIN 2 s SLIDE 2 s", "WITHIN 4 s SLIDE 1 s", "WITHIN 3 s SLIDE 2 s", "WITHIN 2 s"]
 TRAILING = ["WITHIN 1 s", "WITHIN 2 s", "WITHIN 3 s", "WITHIN 5 s"]
+EXPIRING = [f"{window} EMIT ON EXPIRY" for window in TRAILING]
 GROUPS = [("", ""), ("[key]", ""), ("[key]", "GROUP-BY key"), ("[zone, key]", "GROUP-BY zone")]
 
 
@@ -140,7 +141,7 @@ def test_panes_go_on_after_every_restart(
     check(texts, events, batch_rows, restarts)
 
 
-@given(related_queries(TRAILING), streams(SCHEMA, events_max=9), st.integers(1, 10))
+@given(related_queries([*TRAILING, *EXPIRING]), streams(SCHEMA, events_max=9), st.integers(1, 10))
 def test_related_queries_over_trailing_windows_equal_the_oracle(
     texts: list[str], events: list[Mapping[str, object]], batch_rows: int
 ) -> None:
@@ -156,27 +157,6 @@ def test_random_queries_equal_the_oracle(
     texts: list[str], events: list[Mapping[str, object]], batch_rows: int
 ) -> None:
     check(texts, events, batch_rows)
-
-
-def test_a_state_of_rules_over_trailing_windows_that_ran_alone_goes_on() -> None:
-    # Earlier versions did not share trailing windows.
-    table = table_of(stream("a1 b2 c3 a4 b5 c6 a7 b8"))
-    patterns_ = ("SEQ(A, B, C)", "SEQ(A, B)", "SEQ(C, A, B)")
-    texts = [f"RETURN COUNT(*) PATTERN {pattern} WITHIN 6 s" for pattern in patterns_]
-    plans = [TrendPlan.of(query(text).with_schema(table.schema).plan) for text in texts]
-    found = []
-    for trailing in (False, True):
-        shared = share([f"q{n}" for n in range(len(texts))], plans, trailing=trailing)
-        assert len(shared.groups) == int(trailing)
-        rules = RunningRules(table.schema)
-        rules.add(shared)
-        rules.feed(table.slice(0, 4))
-        other = rules_from_bytes(rules_to_bytes(rules), table.schema)
-        assert len(other.generations[0].job.shared.groups) == int(trailing)
-        rows = [other.feed(table.slice(4)), other.finish()]
-        found.append([{name: t.to_pylist() for name, t in part.items()} for part in rows])
-    assert found[0] == found[1]
-    assert found[0][0]["q1"]
 
 
 @pytest.mark.parametrize("window", ["", "WITHIN 50 s SLIDE 50 s"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +16,6 @@ from tests.engine.test_workload import TRAILING, WINDOWS, check, rows_of
 from cepheid.api import query
 from cepheid.kernels.tiers import Tier, forced
 from cepheid.kinds.workload import look_back_run
-from cepheid.kinds.workload.live_rules import RunningRules
-from cepheid.kinds.workload.live_snapshot import rules_from_bytes, rules_to_bytes
 from cepheid.kinds.workload.look_back_system import choose_passes
 from cepheid.kinds.workload.sharing import SharedPlan, share
 from cepheid.plans.plan import TrendPlan
@@ -212,36 +209,6 @@ def test_numbers_beyond_doubles_run_alone() -> None:
     texts = [falling(p, "", "LOG2(COUNT(*)) AS n") for p in ("A+", "SEQ(B, A+)")]
     found = workload(texts).run(events).to_pylist()
     assert [row["n"] for row in found] == [pytest.approx(count - 1)] * 2
-
-
-@pytest.mark.parametrize(
-    ("flag", "window"),
-    [("look_back", "WITHIN 20 s SLIDE 5 s"), ("expiries", "WITHIN 20 s EMIT ON EXPIRY")],
-)
-def test_a_state_of_rules_that_ran_alone_goes_on(flag: str, window: str) -> None:
-    # Earlier versions did not share edge predicates, or not at times at which events leave.
-    events = prices(80)
-    texts = [falling(pattern, window) for pattern in ENTRIES]
-    # Twins have one state.
-    texts.append(texts[0].replace("COUNT(*)", "COUNT(*) AS n"))
-    plans = [TrendPlan.of(query(text).with_schema(events.schema).plan) for text in texts]
-    found: list[Any] = []
-    for together in (False, True):
-        shared = share(
-            [f"q{n}" for n in range(len(texts))],
-            plans,
-            look_back=together or flag != "look_back",
-            expiries=together or flag != "expiries",
-        )
-        assert len(shared.looking) == int(together)
-        rules = RunningRules(events.schema)
-        rules.add(shared)
-        rows = [rules.feed(events.slice(0, 40))]
-        other = rules_from_bytes(rules_to_bytes(rules), events.schema)
-        assert len(other.generations[0].job.shared.looking) == int(together)
-        rows += [other.feed(events.slice(40)), other.finish()]
-        found.append([{name: t.to_pylist() for name, t in part.items()} for part in rows])
-    assert found[0] == found[1]
 
 
 def test_the_first_rule_may_go() -> None:

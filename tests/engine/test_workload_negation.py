@@ -7,16 +7,12 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.comparison import table_of
 from tests.engine.test_linear import SCHEMA, runnable
 from tests.engine.test_workload import GROUPS, WINDOWS, check
 
 from cepheid.api import query
-from cepheid.kinds.workload.live_rules import RunningRules
-from cepheid.kinds.workload.live_snapshot import rules_from_bytes, rules_to_bytes
 from cepheid.kinds.workload.sharing import share, why_alone
 from cepheid.plans.plan import TrendPlan
-from cepheid.testing.harness import stream
 from cepheid.testing.strategies import choice, streams
 
 
@@ -103,53 +99,6 @@ def test_negated_sequences_equal_the_oracle(
     assert len(shared.groups) == 1, shared.alone
     assert not shared.alone
     check(texts, events, batch_rows)
-
-
-def test_a_state_of_contiguous_rules_with_negation_that_ran_alone_goes_on() -> None:
-    # Earlier versions did not share them.
-    table = table_of(stream("a1 b2 c3 a4 b5 c6 a7 b8"))
-    patterns_ = ("SEQ(NOT C, A, B)", "SEQ(A, B)", "SEQ(A, B, NOT C)")
-    clauses = "SEMANTICS contiguous WITHIN 6 s SLIDE 3 s"
-    texts = [f"RETURN COUNT(*) PATTERN {pattern} {clauses}" for pattern in patterns_]
-    plans = [TrendPlan.of(query(text).with_schema(table.schema).plan) for text in texts]
-    found = []
-    for negated in (False, True):
-        shared = share([f"q{n}" for n in range(len(texts))], plans, negated=negated)
-        assert len(shared.groups) == int(negated)
-        rules = RunningRules(table.schema)
-        rules.add(shared)
-        rows = [rules.feed(table.slice(0, 4))]
-        other = rules_from_bytes(rules_to_bytes(rules), table.schema)
-        assert len(other.generations[0].job.shared.groups) == int(negated)
-        rows += [other.feed(table.slice(4)), other.finish()]
-        found.append(
-            {name: [row for part in rows for row in part[name].to_pylist()] for name in rows[0]}
-        )
-    assert found[0] == found[1]
-    assert all(found[0].values())
-
-
-def test_a_state_of_rules_with_negated_sequences_that_ran_alone_goes_on() -> None:
-    # Earlier versions did not share them.
-    table = table_of(stream("a1 c2 b3 a4 d5 b6 a7 c8 a9 b10"))
-    patterns_ = ("SEQ(A, NOT SEQ(C, D), B)", "SEQ(A+, B)", "SEQ(A, B, NOT SEQ(C, D))")
-    texts = [f"RETURN COUNT(*) PATTERN {pattern} WITHIN 6 s SLIDE 3 s" for pattern in patterns_]
-    plans = [TrendPlan.of(query(text).with_schema(table.schema).plan) for text in texts]
-    found = []
-    for sequences in (False, True):
-        shared = share([f"q{n}" for n in range(len(texts))], plans, sequences=sequences)
-        assert len(shared.groups) == int(sequences)
-        rules = RunningRules(table.schema)
-        rules.add(shared)
-        rows = [rules.feed(table.slice(0, 4))]
-        other = rules_from_bytes(rules_to_bytes(rules), table.schema)
-        assert len(other.generations[0].job.shared.groups) == int(sequences)
-        rows += [other.feed(table.slice(4)), other.finish()]
-        found.append(
-            {name: [row for part in rows for row in part[name].to_pylist()] for name in rows[0]}
-        )
-    assert found[0] == found[1]
-    assert all(found[0].values())
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,10 @@ CLAUSES = [
     "WHERE [key] GROUP-BY key WITHIN 5 s",
     "WITHIN 7 s TIES arrival",
     "SEMANTICS skip-till-next-match WITHIN 9 s",
+    "WHERE [key] WITHIN 7 s",
+    "WHERE [key] GROUP-BY key WITHIN 7 s EMIT ON EXPIRY",
+    "WHERE [key] WITHIN 5 s EMIT ON EXPIRY",
+    "SEMANTICS skip-till-next-match WHERE [key] WITHIN 9 s EMIT ON EXPIRY",
 ]
 
 
@@ -56,7 +60,10 @@ def check(texts: list[str], events: pa.Table) -> None:
         assert list(mine) == list(alone)
         for column in mine:
             assert np.allclose(
-                mine[column].astype("float64"), alone[column].astype("float64"), rtol=1e-12
+                mine[column].astype("float64"),
+                alone[column].astype("float64"),
+                rtol=1e-12,
+                equal_nan=True,
             ), (name, column)
 
 
@@ -86,9 +93,46 @@ def test_counts_beyond_doubles_are_shared() -> None:
         assert max(bits) > 1_100
 
 
+@pytest.mark.parametrize("returns", ["COUNT(*)", "COUNT(*), SUM(A.x)"])
+@pytest.mark.parametrize("clauses", ["WITHIN 9 s TIES arrival", "WITHIN 9 s EMIT ON EXPIRY"])
+@pytest.mark.parametrize("types", ["ABNBC", "NNABC", "ANNBC"])
+def test_an_event_of_a_negated_sequence_moves_what_ends_at_its_time(
+    returns: str, clauses: str, types: str
+) -> None:
+    # The last B and C have one time: C begins what is forbidden after B, and ends no match.
+    events = pa.table(
+        {
+            "ts": pa.array([1, 2, 3, 4, 4]),
+            "type": list(types),
+            "x": pa.array([1.0, 2.0, 3.0, 4.0, 5.0]),
+        }
+    )
+    clauses = clauses.replace("9 s", "9 microseconds")
+    clauses += "" if "TIES" in clauses else " TIES arrival"
+    texts = [
+        f"RETURN {returns} PATTERN {pattern} {clauses}"
+        for pattern in ("SEQ(A, NOT N, B, NOT SEQ(C, D))", "SEQ(A, NOT N, B)", "A")
+    ]
+    check(texts, events)
+
+
+@pytest.mark.parametrize(
+    ("clauses", "why"),
+    [
+        ("WITHIN 9 s EMIT ON EXPIRY TIES arrival", "NOT at the beginning and TIES arrival"),
+        ("WHERE [key] WITHIN 9 s TIES arrival", "NOT at the beginning and TIES arrival"),
+        ("WITHIN 9 s EMIT ON EXPIRY", "no other query"),
+        ("WHERE [key] GROUP-BY key WITHIN 9 s TIES arrival", "no other query"),
+    ],
+)
+def test_a_leading_not_says_why_it_runs_alone(clauses: str, why: str) -> None:
+    text = f"RETURN COUNT(*) PATTERN SEQ(NOT E, A, B) {clauses}"
+    assert why in workload([text]).explain()
+
+
 def test_rows_that_do_not_fit_are_computed_again() -> None:
     with mock.patch.object(shared_trailing, "ROOM_BYTES", 64):
-        for clauses in CLAUSES[:2]:
+        for clauses in (*CLAUSES[:2], *CLAUSES[-2:]):
             check(
                 [f"RETURN COUNT(*) PATTERN {pattern} {clauses}" for pattern in PATTERNS],
                 events_of(300, 60),

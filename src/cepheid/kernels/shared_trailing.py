@@ -4,7 +4,8 @@ The events of a partition that are in the window are a *front* and a *back*. The
 matrix, as a pane of ``shared_panes.py``: the number of ways from each configuration to each other
 one, equal entries once. Of the front only the rows of the empty match are kept: the matches that
 begin in it. A result adds up products of the two. When a start leaves the front, what it had added
-is taken back from a list of earlier values, so nothing is ever subtracted.
+is taken back from a list of earlier values, so nothing is ever subtracted. Values of this list that
+are taken back also tell which matches change when events leave (§6.4).
 
 When the front is empty, and events of the back leave, the back becomes a new front, from its last
 event to its first; an event in front of a stretch adds entries to entries, as one behind it does.
@@ -26,6 +27,7 @@ from cepheid.kernels.panes import FULL
 from cepheid.kernels.ring import add, mul, present, wide
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel, operation
+from cepheid.kernels.trailing import ENDED, EXPIRED, LEFT
 
 HUGE = 2.0**400
 """Doubles up to it can be multiplied and added up."""
@@ -207,7 +209,7 @@ def _turn(G, H, ts, codes, first, last, W, X, grouped, before_ptr, before, after
         for e in range(i, j):
             for t in range(reset_ptr[codes[e]], reset_ptr[codes[e] + 1]):
                 q = reset[t]
-                if row[q]:
+                if row[q] and present(G[q, 0]):
                     logged = _keep(G, H, q, i, logged, log_node, log_event, log_old, log_least)
                 _set(G, H, q, 0)
         for n in range(m):
@@ -234,9 +236,12 @@ def _turn(G, H, ts, codes, first, last, W, X, grouped, before_ptr, before, after
 
 
 @kernel(inline="code")
-def _add_up(V, M, G, H, E, query, output_ptr, output, product_ptr, left, right, total, least, zero,
-            p):  # fmt: skip
-    """Add up the aggregates of a query over the window; return whether a match of it ended."""
+def _add_up(V, M, G, H, L, E, query, output_ptr, output, product_ptr, left, right, total, least,
+            zero, p):  # fmt: skip
+    """Add up the aggregates of a query over the window; return whether its matches change.
+
+    They do if some are made of a part in ``L`` and a part in ``E``.
+    """
     some = False
     for a in range(V.shape[1]):
         total[a] = zero
@@ -245,10 +250,8 @@ def _add_up(V, M, G, H, E, query, output_ptr, output, product_ptr, left, right, 
     for o in range(output_ptr[query], output_ptr[query + 1]):
         for t in range(product_ptr[output[o]], product_ptr[output[o] + 1]):
             x, y = left[t], right[t]
-            if not present(G[x, 0]):
-                continue
-            some = some or present(E[y])
-            if not present(V[y, 0]):
+            some = some or (present(L[x, 0]) and present(E[y, 0]))
+            if not present(G[x, 0]) or not present(V[y, 0]):
                 continue
             total[0] = add(total[0], mul(G[x, 0], V[y, 0], p), p)
             for a in range(1, V.shape[1]):
@@ -260,20 +263,26 @@ def _add_up(V, M, G, H, E, query, output_ptr, output, product_ptr, left, right, 
 
 
 @kernel()
-def _report(V, M, G, H, E, output_ptr, output, product_ptr, left, right, asked, asks, waiting, n,
-            time, rows, out_query, out_part, out_time, R, RM, total, least, zero, p):  # fmt: skip
-    """Write a row for every query of which a match ended; return the number of rows, -1 if full."""
+def _report(V, M, G, H, L, E, output_ptr, output, product_ptr, left, right, asked, asks, waiting,
+            kind, every, n, time, rows, out, total, least, zero, p):  # fmt: skip
+    """Write a row for each query whose matches change; return the number of rows, -1 if full.
+
+    With ``every``, all queries that are asked for get a row; kind 0 if matches only were forbidden.
+    """
+    out_query, out_part, out_time, out_kind, R, RM = out
     for w in range(waiting):
         query = asks[w]
         asked[query] = False
-        if not _add_up(
-            V, M, G, H, E, query, output_ptr, output, product_ptr, left, right, total, least, zero,
-            p,
-        ):  # fmt: skip
+        some = _add_up(
+            V, M, G, H, L, E, query, output_ptr, output, product_ptr, left, right, total, least,
+            zero, p,
+        )  # fmt: skip
+        if not some and not every:
             continue
         if rows == out_query.shape[0]:
             return -1
         out_query[rows], out_part[rows], out_time[rows] = query, n, time
+        out_kind[rows] = kind if some else 0
         for a in range(V.shape[1]):
             R[rows, a] = wide(total[a], 0)
         for a in range(M.shape[1]):
@@ -283,20 +292,19 @@ def _report(V, M, G, H, E, output_ptr, output, product_ptr, left, right, asked, 
 
 
 @kernel(inline="code")
-def _ask(codes, i, j, end_ptr, end_query, asked, asks, waiting):
-    """Note the queries of which a match may end with the events i to j; return their number."""
-    for e in range(i, j):
-        for t in range(end_ptr[codes[e]], end_ptr[codes[e] + 1]):
-            if not asked[end_query[t]]:
-                asked[end_query[t]] = True
-                asks[waiting] = end_query[t]
-                waiting += 1
+def _ask(c, ptr, query, asked, asks, waiting):
+    """Note the queries that an event or node speaks of; return the number of those noted."""
+    for t in range(ptr[c], ptr[c + 1]):
+        if not asked[query[t]]:
+            asked[query[t]] = True
+            asks[waiting] = query[t]
+            waiting += 1
     return waiting
 
 
 @kernel(inline="code")
 def _add(V, M, E, codes, i, j, W, X, waiting, target_ptr, target, source_ptr, source, clear_ptr,
-         clear, weight_row, value_row, nV, nM, mark, touched, zero, p):  # fmt: skip
+         clear, once, weight_row, value_row, nV, nM, nE, mark, touched, zero, p):  # fmt: skip
     """Add the events i to j, all of one time, to the back; return False if a double is too large.
 
     ``E`` gathers what the events of one time add, if some match may end with them.
@@ -307,15 +315,83 @@ def _add(V, M, E, codes, i, j, W, X, waiting, target_ptr, target, source_ptr, so
             V, M, codes[e], e, W, X, target_ptr, target, source_ptr, source, weight_row, value_row,
             nV, nM, mark, touched, m, zero, p,
         )  # fmt: skip
+    if waiting:
+        for n in range(m):
+            q = touched[n]
+            nE[q] = nV[q, 0]
+            if once[q]:
+                # TIES arrival: an event moves what ended with another one of its time.
+                nE[q] = zero
+                for s in range(source_ptr[q], source_ptr[q + 1]):
+                    nE[q] = add(nE[q], E[source[s], 0], p)
     for e in range(i, j):
         for t in range(clear_ptr[codes[e]], clear_ptr[codes[e] + 1]):
             _set(V, M, clear[t], 0)
             # TIES arrival: an event may forbid what ended with another one of its time.
-            E[clear[t]] = zero
+            E[clear[t], 0] = zero
     if waiting:
         for n in range(m):
-            E[touched[n]] = add(E[touched[n]], nV[touched[n], 0], p)
+            E[touched[n], 0] = add(E[touched[n], 0], nE[touched[n]], p)
     return _apply(V, M, nV, nM, mark, touched, m, zero, p)
+
+
+@kernel(inline="code")
+def pass_over(ts, codes, head, i, upto, rows_touched):
+    """Skip events before i that leave by a time and begin no match; return the next one."""
+    while head < i and rows_touched[codes[head]] == 0 and ts[head] <= upto:
+        head += 1
+    return head
+
+
+@kernel()
+def _expire(T, U, ts, codes, W, X, grouped, room, log, state, i, until, fresh, width, n, rows, zero,
+            p, out):  # fmt: skip
+    """Let events before i leave by a time, one time after the other, and report what changes.
+
+    Returns
+    -------
+    state, the list of earlier values, and the number of rows; -1 if they do not fit, -2 if doubles
+    are too small
+    """
+    V, M, G, H, nV, nM, mark, touched, _, _, D, asked, asks, total, least = room
+    before_ptr, before, after, bound, reset_ptr, reset, row, rows_touched = U[2:10]
+    left_ptr, left_query = U[10], U[11]
+    head, front, logged = state
+    while True:
+        head = pass_over(ts, codes, head, i, until - width, rows_touched)
+        if head >= i or ts[head] + width > until:
+            break
+        first, time = max(head, front), ts[head] + width
+        while head < i and ts[head] + width == time:
+            head += 1
+        # Of one time, only events that change nothing can be in the front already.
+        if head > front:
+            log = _room_for(codes, first, i, rows_touched, log)
+            logged = _turn(
+                G, H, ts, codes, first, i, W, X, grouped, before_ptr, before, after, bound,
+                reset_ptr, reset, row, T[8], T[14], T[15], nV, nM, mark, touched, *log, zero, p,
+            )  # fmt: skip
+            if logged < 0:
+                return (head, front, logged), log, -2
+            _reset(V, M, T[8], codes, front, i, T[0], T[1], T[2], T[3])
+            front = i
+        waiting, leaving = 0, logged
+        if time >= fresh:
+            while leaving > 0 and log[1][leaving - 1] < head:
+                leaving -= 1
+                D[log[0][leaving], 0] = V.dtype.type(1)
+                waiting = _ask(log[0][leaving], left_ptr, left_query, asked, asks, waiting)
+        leaving, logged = logged, _leave(G, H, head - 1, logged, *log)
+        if waiting:
+            rows = _report(
+                V, M, G, H, D, V, *T[16:21], asked, asks, waiting, LEFT | EXPIRED, False, n, time,
+                rows, out, total, least, zero, p,
+            )  # fmt: skip
+            if rows < 0:
+                return (head, front, logged), log, -1
+            for g in range(logged, leaving):
+                D[log[0][g], 0] = zero
+    return (head, front, logged), log, rows
 
 
 def _events(T, U, ts, *_):
@@ -324,8 +400,8 @@ def _events(T, U, ts, *_):
 
 
 @kernel(work=_events)
-def run_shared_trailing(T, U, ts, codes, W, X, seg, begin, fresh, width, grouped, room, zero, p,
-                        out):  # fmt: skip
+def run_shared_trailing(T, U, ts, codes, W, X, seg, begin, fresh, width, until, expiries, grouped,
+                        room, log, zero, p, out):  # fmt: skip
     """Aggregate the events of all partitions from one on.
 
     Parameters
@@ -338,24 +414,25 @@ def run_shared_trailing(T, U, ts, codes, W, X, seg, begin, fresh, width, grouped
         The first partition.
     fresh, width
         Rows are written for times from ``fresh`` on, over the events of (time - width, time].
+    until, expiries
+        Whether rows are also written for times at which events leave, and the last such time.
     grouped
         Whether events of one partition and time are processed together (TIES strict).
-    room
-        Both stacks as those of no events, and buffers of zeros.
+    room, log
+        Both stacks as those of no events, and buffers of zeros; the list of earlier values.
     out
-        Arrays for the rows: query, partition, time, numbers, values.
+        Arrays for the rows: query, partition, time, kind, numbers, values.
 
     Returns
     -------
     OK; NARROW if doubles are too small; FULL if rows do not fit; then the next partition, and the
     number of rows. After NARROW and FULL, ``room`` must be made anew.
     """
-    V, M, G, H, nV, nM, mark, touched, E, asked, asks, total, least, log = room
-    out_query, out_part, out_time, R, RM = out
+    V, M, G, H, nV, nM, mark, touched, E, nE, _, asked, asks, total, least = room
     target_ptr, target, clear_ptr, clear, idle = T[:5]
-    source_ptr, source, initial, weight_row, value_row = T[5], T[6], T[8], T[14], T[15]
-    results = T[16:21]
-    end_ptr, end_query, before_ptr, before, after, bound, reset_ptr, reset, row, rows_touched = U
+    source_ptr, source, initial, weight_row, value_row, once = T[5], T[6], T[8], T[14], T[15], T[21]
+    end_ptr, end_query, before_ptr, before, after = U[:5]
+    bound, reset_ptr, reset, row, rows_touched = U[5:10]
     done, rounds = 0, 0
     for n in range(begin, seg.shape[0] - 1):
         rows, i, last = done, seg[n], seg[n + 1]
@@ -368,21 +445,33 @@ def run_shared_trailing(T, U, ts, codes, W, X, seg, begin, fresh, width, grouped
                 continue
             if waiting and (i == last or ts[i] != ts[since]):
                 rows = _report(
-                    V, M, G, H, E, *results, asked, asks, waiting, n, ts[since], rows, out_query,
-                    out_part, out_time, R, RM, total, least, zero, p,
+                    V, M, G, H, G, E, *T[16:21], asked, asks, waiting, ENDED, expiries, n,
+                    ts[since], rows, out, total, least, zero, p,
                 )  # fmt: skip
                 if rows < 0:
                     return FULL, n, done
                 for e in range(since, i):
                     for t in range(target_ptr[codes[e]], target_ptr[codes[e] + 1]):
-                        E[target[t]] = zero
+                        E[target[t], 0] = zero
                 waiting = 0
+            now = ts[i] if i < last else until
+            if expiries:
+                head = pass_over(ts, codes, head, i, now - width, rows_touched)
+            if expiries and head < i and ts[head] + width <= now:
+                (head, front, logged), log, rows = _expire(
+                    T, U, ts, codes, W, X, grouped, room, log, (head, front, logged), i,
+                    now, fresh, width, n, rows, zero, p, out,
+                )  # fmt: skip
+                if rows < 0:
+                    return FULL if rows == -1 else NARROW, n, done
             if i == last:
                 break
             while grouped and j < last and ts[j] == ts[i]:
                 j += 1
             if ts[i] >= fresh:
-                asking = _ask(codes, i, j, end_ptr, end_query, asked, asks, waiting)
+                asking = waiting
+                for e in range(i, j):
+                    asking = _ask(codes[e], end_ptr, end_query, asked, asks, asking)
                 since = i if asking > 0 and waiting == 0 else since
                 waiting = asking
             if waiting and since == i and ts[head] + width <= ts[i]:
@@ -402,7 +491,7 @@ def run_shared_trailing(T, U, ts, codes, W, X, seg, begin, fresh, width, grouped
                     front = i
             if not _add(
                 V, M, E, codes, i, j, W, X, waiting, target_ptr, target, source_ptr, source,
-                clear_ptr, clear, weight_row, value_row, nV, nM, mark, touched, zero, p,
+                clear_ptr, clear, once, weight_row, value_row, nV, nM, nE, mark, touched, zero, p,
             ):  # fmt: skip
                 return NARROW, n, done
             i = j

@@ -16,9 +16,10 @@ import numpy as np
 from cepheid.kernels.linear import NARROW, OK
 from cepheid.kernels.panes import FULL
 from cepheid.kernels.ring import widen
-from cepheid.kernels.shared_trailing import HUGE
+from cepheid.kernels.shared_trailing import HUGE, pass_over
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
+from cepheid.kernels.trailing import ENDED, EXPIRED, LEFT
 
 
 @kernel()
@@ -46,7 +47,7 @@ def _turn(G, codes, first, last, before_ptr, before, after, reset_ptr, reset, ro
             inc[t - begin] = G[after[t]]
         for t in range(reset_ptr[c], reset_ptr[c + 1]):
             q = reset[t]
-            if row[q]:
+            if row[q] and G[q] != 0.0:
                 log_node[logged], log_event[logged], log_old[logged] = q, e, G[q]
                 logged += 1
             G[q] = 0.0
@@ -98,9 +99,14 @@ def _leave(G, upto, logged, log_node, log_event, log_old):
 
 
 @kernel()
-def _report(V, G, E, output_ptr, output, product_ptr, left, right, asked, asks, waiting, n, time,
-            rows, out_query, out_part, out_time, R):  # fmt: skip
-    """Write a row for every query of which a match ended; return the number of rows, -1 if full."""
+def _report(V, G, L, E, output_ptr, output, product_ptr, left, right, asked, asks, waiting, kind,
+            every, n, time, rows, out):  # fmt: skip
+    """Write a row for each query whose matches change; return the number of rows, -1 if full.
+
+    They do if some are made of a part in ``L`` and a part in ``E``. With ``every``, all queries
+    that are asked for get a row.
+    """
+    out_query, out_part, out_time, out_kind, R = out
     for w in range(waiting):
         query = asks[w]
         asked[query] = False
@@ -108,21 +114,35 @@ def _report(V, G, E, output_ptr, output, product_ptr, left, right, asked, asks, 
         for o in range(output_ptr[query], output_ptr[query + 1]):
             q = output[o]
             for t in range(product_ptr[q], product_ptr[q + 1]):
-                count = G[left[t]]
+                x, y = left[t], right[t]
+                count = G[x]
                 if count != 0.0:
-                    total += count * V[right[t]]
-                    some = some or E[right[t]] != 0.0
-        if some:
+                    total += count * V[y]
+                some = some or (L[x] != 0.0 and E[y] != 0.0)
+        if some or every:
             if rows == out_query.shape[0]:
                 return -1
             out_query[rows], out_part[rows], out_time[rows] = query, n, time
+            out_kind[rows] = kind if some else 0
             R[rows, 0] = widen(total, 0.0)
             rows += 1
     return rows
 
 
+@kernel(inline="code")
+def _ask(c, ptr, query, asked, asks, waiting):
+    """Note the queries that an event or node speaks of; return the number of those noted."""
+    for t in range(ptr[c], ptr[c + 1]):
+        if not asked[query[t]]:
+            asked[query[t]] = True
+            asks[waiting] = query[t]
+            waiting += 1
+    return waiting
+
+
 @kernel()
-def _add(V, E, c, ending, tied, target_ptr, target, source, clear_ptr, clear, inc):
+def _add(V, E, c, tied, target_ptr, target, source, clear_ptr, clear, once, inc,
+         ended):  # fmt: skip
     """Add an event to the back; return the largest count that it changes."""
     first, last = target_ptr[c], target_ptr[c + 1]
     for t in range(first, last):
@@ -130,6 +150,13 @@ def _add(V, E, c, ending, tied, target_ptr, target, source, clear_ptr, clear, in
         for s in range(1, source.shape[1]):
             total += V[source[t, s]]
         inc[t - first] = total
+        if tied:
+            ended[t - first] = total
+            if once[target[t]]:
+                # TIES arrival: an event moves what ended with another one of its time.
+                ended[t - first] = 0.0
+                for s in range(source.shape[1]):
+                    ended[t - first] += E[source[t, s]]
     for t in range(clear_ptr[c], clear_ptr[c + 1]):
         V[clear[t]] = 0.0
         if tied:
@@ -141,9 +168,54 @@ def _add(V, E, c, ending, tied, target_ptr, target, source, clear_ptr, clear, in
         value = V[q] + inc[t - first]
         V[q] = value
         most = max(most, value)
-        if ending:
-            E[q] += inc[t - first]
+        if tied:
+            E[q] += ended[t - first]
     return most
+
+
+@kernel()
+def _expire(codes, ts, behind, ahead, results, room, log, state, i, until, fresh, width, n, rows,
+            out):  # fmt: skip
+    """Let events before i leave by a time, as ``_expire`` of ``shared_trailing.py``."""
+    V, G, _, D, inc, _, asked, asks = room
+    target_ptr, target, _, clear_ptr, clear, initial, _, _ = behind
+    before_ptr, before, after, reset_ptr, reset, row, rows_touched, left_ptr, left_query = ahead[2:]
+    head, front, logged = state
+    while True:
+        head = pass_over(ts, codes, head, i, until - width, rows_touched)
+        if head >= i or ts[head] + width > until:
+            break
+        first, time = max(head, front), ts[head] + width
+        while head < i and ts[head] + width == time:
+            head += 1
+        # Of one time, only events that change nothing can be in the front already.
+        if head > front:
+            log = _log_of(codes, first, i, rows_touched, *log)
+            logged = _turn(
+                G, codes, first, i, before_ptr, before, after, reset_ptr, reset, row, initial, inc,
+                *log,
+            )  # fmt: skip
+            if logged < 0:
+                return (head, front, logged), log, -2
+            _reset(V, initial, codes, front, i, target_ptr, target, clear_ptr, clear)
+            front = i
+        waiting, leaving = 0, logged
+        if time >= fresh:
+            while leaving > 0 and log[1][leaving - 1] < head:
+                leaving -= 1
+                D[log[0][leaving]] = 1.0
+                waiting = _ask(log[0][leaving], left_ptr, left_query, asked, asks, waiting)
+        leaving, logged = logged, _leave(G, head - 1, logged, *log)
+        if waiting:
+            rows = _report(
+                V, G, D, V, *results, asked, asks, waiting, LEFT | EXPIRED, False, n, time, rows,
+                out,
+            )  # fmt: skip
+            if rows < 0:
+                return (head, front, logged), log, -1
+            for g in range(logged, leaving):
+                D[log[0][g]] = 0.0
+    return (head, front, logged), log, rows
 
 
 def _events(ts, *_):
@@ -153,7 +225,7 @@ def _events(ts, *_):
 
 @kernel(work=_events)
 def count_shared_trailing(
-    ts, codes, seg, begin, fresh, width, behind, ahead, results, room, out
+    ts, codes, seg, begin, fresh, width, until, expiries, behind, ahead, results, room, out
 ):  # fmt: skip
     """Count the matches of all partitions from one on, as ``run_shared_trailing``.
 
@@ -161,7 +233,7 @@ def count_shared_trailing(
     ----------
     behind, ahead, results
         What events add behind the back, and before the front; and what results read
-        (``engine.trailing_tables.TrailingCounts``).
+        (``TrailingCounts``).
     room
         Both stacks as those of no events, and buffers.
 
@@ -169,12 +241,10 @@ def count_shared_trailing(
     -------
     status, next partition, number of rows, as for ``run_shared_trailing``
     """
-    target_ptr, target, source, clear_ptr, clear, initial, idle = behind
-    end_ptr, end_query, before_ptr, before, after, reset_ptr, reset, row, rows_touched = ahead
-    output_ptr, output, product_ptr, left, right = results
-    V, G, E, inc, asked, asks = room
-    out_query, out_part, out_time, R = out
-    log_node, log_event, log_old = np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0)
+    target_ptr, target, source, clear_ptr, clear, initial, idle, once = behind
+    end_ptr, end_query, before_ptr, before, after, reset_ptr, reset, row, rows_touched = ahead[:9]
+    V, G, E, _, inc, ended, asked, asks = room
+    log = np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0)
     done, rounds = 0, 0
     for n in range(begin, seg.shape[0] - 1):
         rows, last = done, seg[n + 1]
@@ -185,8 +255,8 @@ def count_shared_trailing(
                 continue
             if waiting and (i == last or ts[i] != ts[since]):
                 rows = _report(
-                    V, G, E, output_ptr, output, product_ptr, left, right, asked, asks, waiting, n,
-                    ts[since], rows, out_query, out_part, out_time, R,
+                    V, G, G, E, *results, asked, asks, waiting, ENDED, expiries, n, ts[since],
+                    rows, out,
                 )  # fmt: skip
                 if rows < 0:
                     return FULL, n, done
@@ -194,22 +264,29 @@ def count_shared_trailing(
                     for t in range(target_ptr[codes[e]], target_ptr[codes[e] + 1]):
                         E[target[t]] = 0.0
                 waiting = 0
+            now = ts[i] if i < last else until
+            if expiries:
+                head = pass_over(ts, codes, head, i, now - width, rows_touched)
+            if expiries and head < i and ts[head] + width <= now:
+                (head, front, logged), log, rows = _expire(
+                    codes, ts, behind, ahead, results, room, log, (head, front, logged), i,
+                    now, fresh, width, n, rows, out,
+                )  # fmt: skip
+                if rows < 0:
+                    return FULL if rows == -1 else NARROW, n, done
             if i == last:
                 break
-            c, now = codes[i], ts[i]
-            ending = end_ptr[c] < end_ptr[c + 1] and now >= fresh
-            if ending:
+            c = codes[i]
+            if end_ptr[c] < end_ptr[c + 1] and now >= fresh:
                 if ts[head] + width <= now:
                     while head < i and ts[head] + width <= now:
                         head += 1
-                    logged = _leave(G, head - 1, logged, log_node, log_event, log_old)
+                    logged = _leave(G, head - 1, logged, *log)
                     if head > front:
-                        log_node, log_event, log_old = _log_of(
-                            codes, head, i, rows_touched, log_node, log_event, log_old
-                        )
+                        log = _log_of(codes, head, i, rows_touched, *log)
                         logged = _turn(
                             G, codes, head, i, before_ptr, before, after, reset_ptr, reset, row,
-                            initial, inc, log_node, log_event, log_old,
+                            initial, inc, *log,
                         )  # fmt: skip
                         if logged < 0:
                             return NARROW, n, done
@@ -217,17 +294,14 @@ def count_shared_trailing(
                         front = i
                 if not waiting:
                     since = i
-                for t in range(end_ptr[c], end_ptr[c + 1]):
-                    if not asked[end_query[t]]:
-                        asked[end_query[t]] = True
-                        asks[waiting] = end_query[t]
-                        waiting += 1
+                waiting = _ask(c, end_ptr, end_query, asked, asks, waiting)
             most = _add(
-                V, E, c, ending, waiting > 0, target_ptr, target, source, clear_ptr, clear, inc
-            )
+                V, E, c, waiting > 0, target_ptr, target, source, clear_ptr, clear, once, inc,
+                ended,
+            )  # fmt: skip
             if most > HUGE:
                 return NARROW, n, done
-        _leave(G, last, logged, log_node, log_event, log_old)
+        _leave(G, last, logged, *log)
         _reset(V, initial, codes, front, last, target_ptr, target, clear_ptr, clear)
         done = rows
     return OK, seg.shape[0] - 1, done

@@ -29,20 +29,19 @@ from cepheid.plans.plan import PipelinePlan, Plan, TrendPlan
 FORMAT = Format("rules", 2, "rules")
 
 
-_FORMER: tuple[dict[str, bool], ...] = (
-    {},
+_CHANGES: tuple[dict[str, bool], ...] = (
+    {"leaving": False},
     {"expiries": False},
-    {"expiries": False, "sequences": False},
-    {"expiries": False, "sequences": False, "negated": False, "exact": False},
-    {"expiries": False, "sequences": False, "negated": False, "exact": False, "look_back": False},
-    {
-        "expiries": False,
-        "sequences": False,
-        "negated": False,
-        "exact": False,
-        "look_back": False,
-        "trailing": False,
-    },
+    {"sequences": False},
+    {"negated": False, "exact": False},
+    {"look_back": False},
+    {"trailing": False},
+)
+"""What versions have begun to share, the last one first."""
+
+_FORMER = tuple(
+    {name: False for change in _CHANGES[:number] for name in change}
+    for number in range(len(_CHANGES) + 1)
 )
 """How this and earlier versions shared: queries that ran alone in a state go on so."""
 
@@ -132,16 +131,11 @@ def plan_of(
     gone: tuple[str, ...],
     *,
     merge: bool,
-    trailing: bool = True,
-    look_back: bool = True,
-    negated: bool = True,
-    exact: bool = True,
-    sequences: bool = True,
-    expiries: bool = True,
+    **former: bool,
 ) -> SharedPlan:
     """Build the plan of rules that were added together, without the removed ones.
 
-    ``trailing`` and what follows are those of ``share``.
+    ``former`` are options of ``share``.
     """
     plans = [TrendPlan.from_json(plan) for _, plan in came]
     names = [name for name, _ in came]
@@ -149,11 +143,6 @@ def plan_of(
         names,
         plans,
         merge=merge,
-        trailing=trailing,
-        look_back=look_back,
-        negated=negated,
-        exact=exact,
-        sequences=sequences,
-        expiries=expiries,
+        **former,
     )
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

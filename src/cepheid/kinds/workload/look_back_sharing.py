@@ -112,9 +112,13 @@ def needs_expiries(plan: TrendPlan) -> bool:
 
     They do if matches that leave are reported, or partitions are added up at times of each other.
     """
-    partition = plan.partition
-    several = set(partition.group_by) != set(partition.attributes)
-    return plan.window.kind is WindowKind.TRAILING and (several or plan.window.emit_on_expiry)
+    changes = adds_partitions(plan) or plan.window.emit_on_expiry
+    return plan.window.kind is WindowKind.TRAILING and changes
+
+
+def adds_partitions(plan: TrendPlan) -> bool:
+    """Check whether a group may have several partitions."""
+    return set(plan.partition.group_by) != set(plan.partition.attributes)
 
 
 def twin_name(plan: TrendPlan) -> tuple[object, ...]:

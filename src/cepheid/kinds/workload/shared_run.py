@@ -6,6 +6,7 @@ largest count, the run switches to wide numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,13 +39,17 @@ NO_MODULUS = np.uint64(0)
 
 
 class SharedRows(NamedTuple):
-    """Results of windows: the member of the group, and the fields of ``Rows``."""
+    """Results of windows: the member of the group, and the fields of ``Rows``.
+
+    Those of trailing windows have a kind: what changed (``ENDED``, ``EXPIRED``).
+    """
 
     query: NDArray[np.int64]
     key: NDArray[np.int64]
     window: NDArray[np.int64]
     numbers: NDArray[Any]
     values: NDArray[np.int64]
+    kind: NDArray[np.int8] | None = None
 
 
 class SharedRun:
@@ -272,7 +277,7 @@ def _cut(out: tuple[NDArray[Any], ...], rows: int) -> SharedRows:
 
 def _some(rows: SharedRows) -> list[SharedRows]:
     # A view would keep the buffer of all rows alive.
-    return [SharedRows(*(column.copy() for column in rows))] if len(rows.key) else []
+    return [SharedRows(*(column.copy() for column in rows[:5]))] if len(rows.key) else []
 
 
 def _longer(array: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
@@ -283,18 +288,33 @@ def _longer(array: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
 
 def rows_by_member(program: SharedProgram, found: list[SharedRows]) -> list[list[Rows]]:
     """Split rows by member of a group, with each member's order of parts and extremes."""
+    rows: list[list[Rows]] = [[] for _ in program.group.members]
+    for member, part in split_by_member(program, found):
+        rows[member].append(Rows(part.key, part.window, part.numbers, part.values))
+    return rows
+
+
+def split_by_member(
+    program: SharedProgram, found: list[SharedRows]
+) -> Iterator[tuple[int, SharedRows]]:
+    """Yield members and their rows, with each member's order of parts and extremes."""
     group = program.group
-    rows: list[list[Rows]] = [[] for _ in group.members]
     for part in found:
         order = np.argsort(part.query, kind="stable")
         query = part.query[order]
         members, starts = np.unique(query, return_index=True)
         ends = np.append(starts[1:], len(query))
-        for member, first, last in zip(members, starts, ends, strict=True):
+        for member, first, last in zip(members.tolist(), starts, ends, strict=True):
             mine = order[first:last]
             parts, extremes = (np.argsort(own) for own in group.orders[member])
-            numbers, values = part.numbers[mine], part.values[mine]
-            rows[member].append(
-                Rows(part.key[mine], part.window[mine], numbers[:, parts], values[:, extremes])
+            yield (
+                member,
+                SharedRows(
+                    query[first:last],
+                    part.key[mine],
+                    part.window[mine],
+                    part.numbers[mine][:, parts],
+                    part.values[mine][:, extremes],
+                    None if part.kind is None else part.kind[mine],
+                ),
             )
-    return rows

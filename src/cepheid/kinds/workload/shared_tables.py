@@ -169,6 +169,10 @@ class SharedProgram:
         """List the nodes that events of a code add to."""
         return self._targets[code]
 
+    def clears_of(self, code: int) -> list[int]:
+        """List the nodes that events of a code reset."""
+        return self._clears[code]
+
     def tables(self) -> SharedTables:
         """Build the arrays for all kinds seen so far."""
         if self._tables is None:

@@ -1,25 +1,37 @@
 """The run of a group of queries over trailing windows: the events of the window are its state.
 
 Each step processes the kept events together with the new ones, partition by partition, as a query
-alone does (``event_windows.py`` of trends).
+alone does (``event_windows.py`` of trends). Where members report matches that leave, or add up the
+partitions of a group, there are also rows for the times at which events leave.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.arrays.columns import KeyTable
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import shared_trailing, shared_trailing_counts
 from cepheid.kernels.derive import sort_by_key
 from cepheid.kernels.linear import NARROW, OK
-from cepheid.kinds.trend.program.linear_state import DOUBLE, NO_VALUE, WIDE
+from cepheid.kinds.trend.program.job import Job
+from cepheid.kinds.trend.program.linear_state import DOUBLE, NO_VALUE, WIDE, Rows
+from cepheid.kinds.trend.program.results import groups_of
 from cepheid.kinds.trend.program.wide import fit_doubles, numbers_of
-from cepheid.kinds.trend.windows.event_windows import SPARSE_KEYS
+from cepheid.kinds.trend.windows.event_windows import SPARSE_KEYS, report_changes
+from cepheid.kinds.trend.windows.start_counters import Changes
+from cepheid.kinds.workload.look_back_sharing import adds_partitions
 from cepheid.kinds.workload.shared_reading import SharedEvents
-from cepheid.kinds.workload.shared_run import NO_MODULUS, ROOM_BYTES, SharedRows
+from cepheid.kinds.workload.shared_run import (
+    NO_MODULUS,
+    ROOM_BYTES,
+    SharedRows,
+    split_by_member,
+)
 from cepheid.kinds.workload.shared_tables import SharedProgram
 from cepheid.kinds.workload.trailing_tables import TrailingCounts, TrailingProgram
 from cepheid.language import tree
@@ -33,6 +45,7 @@ class _Call(NamedTuple):
     seg: NDArray[np.int64]
     fresh: int
     width: int
+    until: int
     grouped: bool
 
 
@@ -72,19 +85,28 @@ class SharedTrailingRun:
         self.events = self.events._replace(key=new[self.events.key])
 
     def feed(self, events: SharedEvents | None, keys: int, until: int) -> list[SharedRows]:
-        """Process events in order, all of them before a time; return the rows of their times."""
+        """Process events in order, all of them before a time; return the rows of their times.
+
+        Rows of a group with expiries are changes of partitions, which ``report_expiries`` adds up.
+        """
         whole = _join(self.events, events)
         if whole is None:
             self.reported = until
             return []
         whole = _by_key(whole, keys)
-        found = self._run(whole) if events is not None and len(events.ts) else []
+        come = events is not None and len(events.ts) > 0
+        found = self._run(whole, until) if come or self.expiries else []
         kept = whole.ts >= until - self.program.group.plan.window.within
         self.events = whole if kept.all() else whole.take(np.flatnonzero(kept))
         self.reported = until
         return found
 
-    def _run(self, events: SharedEvents) -> list[SharedRows]:
+    @property
+    def expiries(self) -> bool:
+        """Tell whether rows also come when events leave."""
+        return self._trailing.expiries
+
+    def _run(self, events: SharedEvents, until: int) -> list[SharedRows]:
         changed = np.flatnonzero(np.diff(events.key)) + 1
         seg = np.concatenate([[0], changed, [len(events.ts)]]).astype(np.int64)
         same = np.diff(events.ts) == 0
@@ -94,29 +116,36 @@ class SharedTrailingRun:
             events,
             self.program.code(events.kinds),
             seg,
-            self.reported,
+            # What partitions had before is added to what others have now.
+            LONG_AGO if adds_partitions(self.program.group.plan) else self.reported,
             self.program.group.plan.window.within,
+            until - 1,
             grouped=bool(strict and same.any()),
         )
         dtype = DOUBLE if fit_doubles(events.weights) else WIDE
-        fresh = events.ts >= self.reported
-        room = int(np.diff(self._trailing.tables().end_ptr)[call.codes[fresh]].sum())
+        room = self._most_rows(call)
         parts, mins = len(self.program.group.parts), len(self.program.group.extremes)
-        most = ROOM_BYTES // (24 + 16 * parts + 8 * mins) + len(self.program.group.members)
+        most = ROOM_BYTES // (25 + 16 * parts + 8 * mins) + len(self.program.group.members)
         found: list[SharedRows] = []
         begin = 0
         while True:
             out = _rows(min(room, most), parts, mins)
             status, begin, rows = self._call(call, begin, dtype, out)
             if rows:
-                query, part, *rest = (array[:rows].copy() for array in out)
-                found.append(SharedRows(query, events.key[seg[part]], *rest))
+                query, part, time, kind, *rest = (array[:rows].copy() for array in out)
+                found.append(SharedRows(query, events.key[seg[part]], time, *rest, kind))
             if status == OK:
                 return found
             if status == NARROW:
                 dtype = WIDE
             elif not rows:
                 most *= 4
+
+    def _most_rows(self, call: _Call) -> int:
+        """Bound the number of rows: queries that events change when they come, and leave."""
+        codes = call.codes[call.events.ts >= call.fresh]
+        room = int(np.diff(self._trailing.tables().end_ptr)[codes].sum())
+        return room + len(call.codes) * len(self.program.group.members) * self.expiries
 
     def _call(
         self, call: _Call, begin: int, dtype: np.dtype[Any], out: tuple[NDArray[Any], ...]
@@ -128,15 +157,16 @@ class SharedTrailingRun:
         found: tuple[int, int, int]
         if counts is not None:
             found = shared_trailing_counts.count_shared_trailing(
-                events.ts, call.codes, call.seg, begin, call.fresh, call.width, *counts,
-                self._room_of_counts(counts), out[:4],
+                events.ts, call.codes, call.seg, begin, call.fresh, call.width, call.until,
+                self.expiries, *counts, self._room_of_counts(counts), out[:5],
             )  # fmt: skip
         else:
             found = shared_trailing.run_shared_trailing(
                 self.program.tables(), self._trailing.tables(), events.ts, call.codes,
                 np.ascontiguousarray(numbers_of(events.weights, dtype)),
-                np.ascontiguousarray(events.values), call.seg, begin, call.fresh,
-                call.width, call.grouped, self._room(dtype), dtype.type(0), NO_MODULUS, out,
+                np.ascontiguousarray(events.values), call.seg, begin, call.fresh, call.width,
+                call.until, self.expiries, call.grouped, *self._room(dtype), dtype.type(0),
+                NO_MODULUS, out,
             )  # fmt: skip
         return found
 
@@ -146,12 +176,13 @@ class SharedTrailingRun:
         queries = len(self.program.group.members)
         most = max(len(counts.behind[1]), len(counts.ahead[3]), 1)
         return (
-            initial, initial.copy(), np.zeros(len(initial)), np.zeros(most),
-            np.zeros(queries, np.bool_), np.zeros(queries, np.int32),
+            initial, initial.copy(), np.zeros(len(initial)), np.zeros(len(initial)),
+            np.zeros(most), np.zeros(most), np.zeros(queries, np.bool_),
+            np.zeros(queries, np.int32),
         )  # fmt: skip
 
-    def _room(self, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-        """Make the stacks of no events, and buffers."""
+    def _room(self, dtype: np.dtype[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Make the stacks of no events, buffers, and a list of no earlier values."""
         group, size = self.program.group, self.program.size
         parts, mins, queries = len(group.parts), len(group.extremes), len(group.members)
 
@@ -164,11 +195,12 @@ class SharedTrailingRun:
         back, front = matrix(size), matrix(size)
         for numbers, _ in (back, front):
             numbers[self.program.tables().initial, 0] = 1
-        return (
-            *back, *front, *matrix(size), *flags(size), np.zeros(size, dtype), *flags(queries),
+        room = (
+            *back, *front, *matrix(size), *flags(size), np.zeros((size, 1), dtype),
+            np.zeros(size, dtype), np.zeros((size, 1), dtype), *flags(queries),
             np.zeros(parts, dtype), np.zeros(mins, np.int64),
-            (np.empty(0, np.int32), np.empty(0, np.int64), *matrix(0)),
         )  # fmt: skip
+        return room, (np.empty(0, np.int32), np.empty(0, np.int64), *matrix(0))
 
 
 def _join(kept: SharedEvents | None, events: SharedEvents | None) -> SharedEvents | None:
@@ -192,6 +224,31 @@ def _rows(room: int, parts: int, mins: int) -> tuple[NDArray[Any], ...]:
         np.empty(room, np.int64),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
+        np.empty(room, np.int8),
         np.empty((room, parts), WIDE),
         np.empty((room, mins), np.int64),
     )
+
+
+def report_expiries(
+    run: SharedTrailingRun,
+    jobs: Sequence[Job],
+    keys: KeyTable,
+    fresh: int,
+    found: list[SharedRows],
+) -> list[list[Rows]]:
+    """Build the rows of each member from the changes of partitions (§6.4, §6.5)."""
+    rows: list[list[Rows]] = [[] for _ in jobs]
+    parts: list[list[Changes]] = [[] for _ in jobs]
+    for member, part in split_by_member(run.program, found):
+        assert part.kind is not None, "trailing windows tell what changed"
+        ended = np.zeros(len(part.key), part.numbers.dtype)
+        changes = Changes(part.key, part.window, part.kind, ended, part.numbers, part.values)
+        parts[member].append(changes)
+    for member, job in enumerate(jobs):
+        if parts[member]:
+            columns = zip(*parts[member], strict=True)
+            whole = Changes(*(np.concatenate(column) for column in columns))
+            group_of = groups_of(job, keys)[0] if adds_partitions(job.plan) else None
+            rows[member] = report_changes(job, whole, group_of, fresh)
+    return rows

@@ -21,6 +21,7 @@ from cepheid.kinds.trend.program.configurations import (
 )
 from cepheid.kinds.workload.look_back_sharing import (
     LookBackGroup,
+    adds_partitions,
     needs_expiries,
     share_look_back,
     twin_name,
@@ -42,6 +43,7 @@ from cepheid.plans.plan import (
     TrendPlan,
     WindowKind,
 )
+from cepheid.plans.template import Place
 
 CONDITIONS_MAX = 10
 """Distinct local predicates of one type in a group; it distinguishes 2^10 kinds of events."""
@@ -153,14 +155,16 @@ def share(
     exact: bool = True,
     sequences: bool = True,
     expiries: bool = True,
+    leaving: bool = True,
     beside: Mapping[str, PipelinePlan] | None = None,
 ) -> SharedPlan:
     """Group queries that can run together; without ``merge`` they share only the reading.
 
     Without ``trailing``, so do those over trailing windows, without ``look_back`` those with edge
     predicates, without ``negated`` contiguous ones with negation, without ``exact`` those with
-    exact numbers, without ``sequences`` those with negated patterns of several events, and without
-    ``expiries`` those with rows at times at which events leave: earlier versions did so.
+    exact numbers, without ``sequences`` those with negated patterns of several events, without
+    ``expiries`` those with rows at times at which events leave, and without ``leaving`` such
+    without edge predicates: earlier versions did so.
     ``beside`` are queries of other kinds.
     """
     plans = tuple(_in_order(plan) for plan in plans)
@@ -174,6 +178,7 @@ def share(
         merges = merges and (sequences or not has_long_guards(plan))
         merges = merges and (expiries or not needs_expiries(plan))
         why = (why_alone(plan) if merges else FORMERLY) if merge else ASKED
+        why = why or ("" if leaving or not needs_expiries(plan) else FORMERLY)
         if why == LOOKS_BACK and look_back:
             looking.append((number, plan))
             continue
@@ -234,10 +239,10 @@ def _is_negated(plan: TrendPlan) -> bool:
 
 def _why_no_stacks(plan: TrendPlan) -> str:
     """Explain why a plan with a trailing window cannot be merged with others; "" if it can."""
-    if plan.window.emit_on_expiry:
-        return "rows when matches leave the window"
-    if set(plan.partition.group_by) != set(plan.partition.attributes):
-        return "groups of several partitions, in windows without SLIDE"
+    leading = any(g.place is Place.LEADING for t in plan.patterns for g in t.guards)
+    if needs_expiries(plan) and leading and plan.ties is tree.Ties.ARRIVAL:
+        # What leaves at one time may have forbidden matches of each other.
+        return "rows when events leave the window, with NOT at the beginning and TIES arrival"
     if plan.semantics is tree.Semantics.CONTIGUOUS:
         return "contiguous, in windows without SLIDE"
     if has_long_guards(plan) and plan.ties is tree.Ties.STRICT:
@@ -259,10 +264,16 @@ def _compatible(plan: TrendPlan, member: _Member) -> tuple[object, ...]:
     return (
         (plan.time, plan.type, plan.tiebreak, plan.semantics, plan.ties, plan.numbers),
         (window.kind, window.within, window.slide, window.pane),
-        plan.partition.attributes,
+        (plan.partition.attributes, *_expiries_of(plan)),
         member.parts,
         member.extremes,
     )
+
+
+def _expiries_of(plan: TrendPlan) -> tuple[bool, bool]:
+    """Tell whether rows come when events leave a window, and whether partitions are added up."""
+    trailing = plan.window.kind is WindowKind.TRAILING
+    return needs_expiries(plan), trailing and adds_partitions(plan)
 
 
 class _Member:

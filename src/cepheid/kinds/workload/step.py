@@ -41,7 +41,7 @@ from cepheid.kinds.workload.look_back_run import process_together
 from cepheid.kinds.workload.shared_reading import SharedEvents, read_shared
 from cepheid.kinds.workload.shared_run import SharedRows, SharedRun, rows_by_member
 from cepheid.kinds.workload.shared_tables import SharedProgram
-from cepheid.kinds.workload.shared_trailing import SharedTrailingRun
+from cepheid.kinds.workload.shared_trailing import SharedTrailingRun, report_expiries
 from cepheid.kinds.workload.sharing import Method, SharedPlan
 from cepheid.language import tree
 from cepheid.memory_limits import collect
@@ -214,7 +214,7 @@ def advance_workload(job: WorkloadJob, state: WorkloadState, until: int) -> Foun
             plan = program.group.plan
             bounded = plan.window.kind is not WindowKind.NONE
             if bounded and (plan.time, waits(plan)) == admission:
-                _report(program, _flush(run, until), found)
+                _flush(job, state, program, run, until, found)
         for n in job.alone:
             if lone_admission(job.jobs[n]) == admission and n in job.looking:
                 state.alone[n].last = until
@@ -244,7 +244,7 @@ def finish_workload(job: WorkloadJob, state: WorkloadState) -> Found:
         if last is not None:
             bounded = plan.window.kind is not WindowKind.NONE
             end = last + plan.window.within + 1 if bounded else FOREVER
-            _report(program, _flush(run, end), found)
+            _flush(job, state, program, run, end, found)
     for n, lone in state.alone.items():
         lone.last = state.last[lone_admission(job.jobs[n])]
         if n in job.looking:
@@ -288,7 +288,7 @@ def _process(
         events = read[id(program.group)]
         if isinstance(run, SharedTrailingRun):
             assert until is not None, "the stream has a last time when it has events"
-            _report(program, run.feed(events, len(keys), until), found)
+            _feed_trailing(job, keys, run, events, until, found)
             continue
         events, grouped = ordered.together(plan, keys, events)
         run.grow(len(keys))
@@ -326,12 +326,40 @@ def _look_back(
         found.rows[member][0] += mine
 
 
-def _flush(run: SharedRun | SharedTrailingRun, until: int) -> list[SharedRows]:
+def _flush(
+    job: WorkloadJob,
+    state: WorkloadState,
+    program: SharedProgram,
+    run: SharedRun | SharedTrailingRun,
+    until: int,
+    found: Found,
+) -> None:
     """Close the windows of a group that end by a time."""
     if isinstance(run, SharedTrailingRun):
-        # Rows of trailing windows leave with the events that end matches.
-        return run.feed(None, 0, until)
-    return run.flush(until)
+        keys = state.keys[program.group.plan.partition.attributes]
+        _feed_trailing(job, keys, run, None, until, found)
+    else:
+        _report(program, run.flush(until), found)
+
+
+def _feed_trailing(
+    job: WorkloadJob,
+    keys: KeyTable,
+    run: SharedTrailingRun,
+    events: SharedEvents | None,
+    until: int,
+    found: Found,
+) -> None:
+    """Pass events, or none, to a group over trailing windows; all are before a time."""
+    fresh = run.reported
+    rows = run.feed(events, len(keys), until)
+    if not run.expiries:
+        _report(run.program, rows, found)
+        return
+    members = run.program.group.members
+    of_members = report_expiries(run, [job.jobs[n] for n in members], keys, fresh, rows)
+    for member, mine in zip(members, of_members, strict=True):
+        found.rows[member][0] += mine
 
 
 class _Order:

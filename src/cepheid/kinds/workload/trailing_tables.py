@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.kinds.workload.look_back_sharing import needs_expiries
 from cepheid.kinds.workload.shared_system import UNIT, Place
 from cepheid.kinds.workload.shared_tables import SOURCES_MAX, SharedProgram, csr
 
@@ -22,7 +23,8 @@ class TrailingTables(NamedTuple):
     Attributes
     ----------
     end_query
-        The queries of which a match may end.
+        The queries of which a match may end; where events that leave are reported, all whose
+        matches an event may change.
     before, after, bound
         Entries that grow by an event before the stretch, the entries that they gain, and nodes that
         tell what the event adds to sums and extremes.
@@ -32,6 +34,8 @@ class TrailingTables(NamedTuple):
         Whether a node is an entry of the empty match, which results read.
     rows_touched
         For every code the number of such nodes that an event before the stretch changes.
+    left_query
+        For every node the queries that read it as part of their matches.
     """
 
     end_ptr: NDArray[np.int32]
@@ -44,6 +48,8 @@ class TrailingTables(NamedTuple):
     reset: NDArray[np.int32]
     row: NDArray[np.bool_]
     rows_touched: NDArray[np.int64]
+    left_ptr: NDArray[np.int32]
+    left_query: NDArray[np.int32]
 
 
 Arrays = tuple[NDArray[Any], ...]
@@ -65,6 +71,7 @@ class TrailingProgram:
 
     def __init__(self, program: SharedProgram) -> None:
         self._program = program
+        self.expiries = needs_expiries(program.group.plan)
         system = program.group.system
         self._queries_of: dict[int, list[int]] = {}
         for query, outputs in enumerate(system.outputs):
@@ -75,6 +82,7 @@ class TrailingProgram:
             for node in outputs:
                 self._row[[left for left, _ in system.products[node]]] = True
         self._row[UNIT] = False
+        self._readers = csr([self._readers_of(node) for node in range(len(system.nodes))])
         self._before: dict[int, list[tuple[int, int, int]]] = {}
         self._reset: dict[int, list[int]] = {}
         self._prepare()
@@ -102,6 +110,15 @@ class TrailingProgram:
                     found = (node, places[n, t, q], places[n, r, t])
                     self._before.setdefault(cells[t].symbol, []).append(found)
 
+    def _readers_of(self, node: int) -> list[int]:
+        """List the queries with a match that may begin with a row of the front."""
+        system = self._program.group.system
+        return [
+            query
+            for query, outputs in enumerate(system.outputs)
+            if self._row[node] and any(node == x for o in outputs for x, _ in system.products[o])
+        ]
+
     def tables(self) -> TrailingTables:
         """Build the arrays for all kinds seen so far."""
         history = self._program.history
@@ -123,7 +140,7 @@ class TrailingProgram:
             self._tables = TrailingTables(
                 *csr([self._ends(code) for code in range(len(history))]),
                 before_ptr, before, after, bound, *csr(resets), self._row,
-                np.array(touched, np.int64),
+                np.array(touched, np.int64), *self._readers,
             )  # fmt: skip
         return self._tables
 
@@ -143,11 +160,13 @@ class TrailingProgram:
             behind = (
                 common.target_ptr, common.target.astype(np.uint32), unsigned, common.clear_ptr,
                 common.clear.astype(np.uint32), common.initial.astype(np.float64), common.idle,
+                common.once,
             )  # fmt: skip
             ahead = (
                 tables.end_ptr, tables.end_query, tables.before_ptr,
                 tables.before.astype(np.uint32), tables.after.astype(np.uint32), tables.reset_ptr,
-                tables.reset.astype(np.uint32), tables.row, tables.rows_touched,
+                tables.reset.astype(np.uint32), tables.row, tables.rows_touched, tables.left_ptr,
+                tables.left_query,
             )  # fmt: skip
             results = (
                 common.output_ptr, common.output, common.product_ptr,
@@ -157,11 +176,16 @@ class TrailingProgram:
         return self._counts
 
     def _ends(self, code: int) -> list[int]:
-        """List the queries of which an event may end a match."""
+        """List the queries of which an event may end a match, or change one."""
         nodes = self._program.group.system.nodes
-        # Events of a negated pattern move matches that have ended before.
-        targets = [q for q in self._program.targets_of(code) if not nodes[q].once]
-        return sorted({n for q in targets for n in self._queries_of.get(q, ())})
+        changed = self._program.targets_of(code)
+        if self.expiries:
+            # Partitions are added up at times of each other, so every change of one counts.
+            changed = [*changed, *self._program.clears_of(code)]
+        else:
+            # Events of a negated pattern move matches that have ended before.
+            changed = [q for q in changed if not nodes[q].once]
+        return sorted({n for q in changed for n in self._queries_of.get(q, ())})
 
 
 def _followers(sources: list[tuple[int, ...]]) -> list[list[int]]:
