@@ -23,6 +23,7 @@ TYPES = [f"T{n}" for n in range(40)]
 EVENTS = 1_000_000
 TRAILING_EVENTS = 20_000
 EXPIRING_EVENTS = 5_000
+NEGATED_EVENTS = 100_000
 KEYS = 4
 COUNTS = (10, 20, 50, 100)
 BARRED_MAX = 20
@@ -85,6 +86,15 @@ def rows(shrink: int) -> Iterator[Row]:
         queries = [_query("COUNT(*)", pattern, window, condition) for pattern in patterns]
         title = f"{count} queries, {what}, without SLIDE"
         yield Row(title, queries, EXPIRING_EVENTS // shrink, count / 2, read_once=False)
+
+    for where, window in (*WINDOWS.items(), ("without SLIDE", TRAILING)):
+        events = EXPIRING_EVENTS if window == TRAILING else NEGATED_EVENTS
+        queries = [
+            _query("COUNT(*)", f"SEQ({TYPES[n]}, NOT {TYPES[-1]}, S+)", window)
+            for n in range(count)
+        ]
+        title = f"{count} queries with NOT, each begins in its own way, {where}"
+        yield Row(title, queries, events // shrink, count / 2, read_once=False)
 
 
 def _query(aggregate: str, pattern: str, window: str, condition: str = "") -> str:

@@ -11,7 +11,7 @@ from tests.engine.comparison import table_of
 from cepheid.api import query
 from cepheid.kinds.workload.live_rules import RunningRules
 from cepheid.kinds.workload.live_snapshot import rules_from_bytes, rules_to_bytes
-from cepheid.kinds.workload.sharing import SharedPlan, share
+from cepheid.kinds.workload.sharing import SharedPlan, Shares, share
 from cepheid.plans.plan import TrendPlan
 from cepheid.testing.harness import stream
 
@@ -19,7 +19,7 @@ from cepheid.testing.harness import stream
 class Former(NamedTuple):
     """What versions before did not share, and queries of that kind over a stream."""
 
-    flag: str
+    without: Shares
     patterns: tuple[str, ...]
     clauses: str
     events: str
@@ -28,37 +28,43 @@ class Former(NamedTuple):
 FALLING = "a1(price=5) b2 a3(price=4) a4(price=6) c5 a6(price=3) a7(price=2) b8 a9(price=1)"
 CASES = [
     Former(
-        "trailing",
+        Shares.TRAILING,
         ("SEQ(A, B, C)", "SEQ(A, B)", "SEQ(C, A, B)"),
         "WITHIN 6 s",
         "a1 b2 c3 a4 b5 c6 a7 b8",
     ),
     Former(
-        "negated",
+        Shares.NEGATED_CONTIGUOUS,
         ("SEQ(NOT C, A, B)", "SEQ(A, B)", "SEQ(A, B, NOT C)"),
         "SEMANTICS contiguous WITHIN 6 s SLIDE 3 s",
         "a1 b2 c3 a4 b5 c6 a7 b8",
     ),
     Former(
-        "sequences",
+        Shares.NEGATED_SEQUENCES,
         ("SEQ(A, NOT SEQ(C, D), B)", "SEQ(A+, B)", "SEQ(A, B, NOT SEQ(C, D))"),
         "WITHIN 6 s SLIDE 3 s",
         "a1 c2 b3 a4 d5 b6 a7 c8 a9 b10",
     ),
     Former(
-        "leaving",
+        Shares.EXPIRIES_OF_COUNTS,
         ("SEQ(A, B, C)", "SEQ(A, B)", "SEQ(A, B, NOT C)"),
         "WITHIN 6 s EMIT ON EXPIRY",
         "a1 b2 c3 a4 b5 c6 a7 b8",
     ),
     Former(
-        "look_back",
+        Shares.EDGES,
         ("A+", "SEQ(B, A+)", "SEQ(A+, B)"),
         "WHERE A.price > NEXT(A).price WITHIN 6 s SLIDE 3 s",
         FALLING,
     ),
     Former(
-        "expiries",
+        Shares.NEGATED_EDGES,
+        ("SEQ(NOT C, A+)", "SEQ(B, NOT C, A+)", "SEQ(A+, NOT C, B)"),
+        "WHERE A.price > NEXT(A).price WITHIN 6 s SLIDE 3 s",
+        FALLING,
+    ),
+    Former(
+        Shares.EXPIRIES,
         ("A+", "SEQ(B, A+)", "SEQ(A+, B)"),
         "WHERE A.price > NEXT(A).price WITHIN 6 s EMIT ON EXPIRY",
         FALLING,
@@ -66,16 +72,16 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.flag)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.without.name)
 def test_a_state_of_rules_that_ran_alone_goes_on(case: Former) -> None:
     table = table_of(stream(case.events))
     texts = [f"RETURN COUNT(*) PATTERN {pattern} {case.clauses}" for pattern in case.patterns]
-    if case.flag in ("look_back", "expiries"):
+    if case.without in (Shares.EDGES, Shares.NEGATED_EDGES, Shares.EXPIRIES):
         # Twins have one state.
         texts.append(texts[0].replace("COUNT(*)", "COUNT(*) AS n"))
     plans = [TrendPlan.of(query(text).with_schema(table.schema).plan) for text in texts]
     names = [f"q{n}" for n in range(len(texts))]
-    alone = _rows(share(names, plans, **{case.flag: False}), table, groups=0)
+    alone = _rows(share(names, plans, without={case.without}), table, groups=0)
     assert alone == _rows(share(names, plans), table, groups=1)
     assert all(alone.values())
 

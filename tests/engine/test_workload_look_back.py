@@ -28,6 +28,9 @@ pytestmark = pytest.mark.timeout(1800)  # kernels compile on first use
 PATTERNS = [
     "A+", "SEQ(B, A+)", "SEQ(A+, C)", "SEQ(B, A+, C)", "SEQ(C, A+)", "SEQ(B OR C, A+)",
     "(SEQ(A+, B))+", "SEQ(A x, A+)", "SEQ(A+, A z, C)", "SEQ(A+, B, A y+)",
+    "SEQ(B, NOT C, A+)", "SEQ(A+, NOT C, B)", "SEQ(NOT C, A+)", "SEQ(A+, NOT C)",
+    "SEQ(NOT C, A+, NOT (B OR D))", "SEQ(B, NOT A n, A+)", "SEQ(NOT C c, B, NOT C d, A+, B e)",
+    "(SEQ(A+, NOT C, B))+", "SEQ(A+, NOT B)", "A+ WITHOUT C", "SEQ(B, NOT SEQ(C, D), A+)",
 ]  # fmt: skip
 AGGREGATES = [
     "", ", SUM(A.price)", ", COUNT(A), AVG(A.volume)", ", MIN(A.price)",
@@ -161,7 +164,17 @@ def test_queries_share_the_direction_in_which_they_are_alike() -> None:
 
 
 REASONS = {
-    "RETURN COUNT(*) PATTERN SEQ(B, NOT C, A+) WHERE A.price > NEXT(A).price": "negation",
+    "RETURN COUNT(*) PATTERN A+ WITHOUT C WHERE A.price > NEXT(A).price": (
+        "NOT between neighbours that have a condition"
+    ),
+    "RETURN COUNT(*) PATTERN SEQ(B, NOT SEQ(C, D), A+) WHERE A.price > NEXT(A).price": (
+        "negated patterns of several events"
+    ),
+    "RETURN COUNT(*) PATTERN SEQ(A+, NOT C) WHERE A.price > NEXT(A).price WITHIN 4 s": (
+        "NOT at the end, in windows without SLIDE"
+    ),
+    "RETURN COUNT(*) PATTERN SEQ(NOT C, A+) WHERE A.price > NEXT(A).price WITHIN 4 s "
+    "EMIT ON EXPIRY": "NOT at the beginning, and rows when matches leave",
     "RETURN COUNT(*) PATTERN A+ SEMANTICS next WHERE A.price > NEXT(A).price": "next-match",
     "RETURN COUNT(*) PATTERN A+ WHERE A.price > NEXT(A).price NUMBERS exact": "exact numbers",
     "RETURN COUNT(*) PATTERN A+ WHERE A.price > NEXT(A).price AND A.volume < NEXT(A).volume": (

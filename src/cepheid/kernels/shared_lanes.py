@@ -10,8 +10,9 @@ additions are vector instructions. Overlapping windows are lanes too, as in ``la
     tree[index, place, window, lane, part]  sums over ranks (Fenwick)
 
 Edges without a predicate add to ``entry`` of a larger bundle (*push*), or are read from ``total``
-of one (*pull*), so that a row does not pay for edges of others. All arrays are flat, and their
-places are computed before (``kinds/workload/look_back_tables.py``).
+of one (*pull*), so that a row does not pay for edges of others. A bundle that waits behind a NOT is
+bound to no row: rows of others are added to its ``total`` (*tally*), which rows of the NOT empty.
+All arrays are flat, and their places are computed before (``kinds/workload/look_back_tables.py``).
 
 Sources: Poppe et al., "HAMLET", SIGMOD 2021, where queries share the propagation inside a Kleene
 part, and what enters the part differs; "GRETA", VLDB 2017.
@@ -219,8 +220,8 @@ def _bind_least(values, takes, row, first, lanes, here, low, high, mins, held, c
 @kernel(inline="code")
 def _commit(
     b, row, here, low, high, base, step, entry, total, held, tree, places, push_ptr, push_from,
-    push_to, push_step, enter_ptr, enter_index, index_lookup, tree_at, tree_equal, windows, parts,
-    size,
+    push_to, push_step, tally_ptr, tally_from, tally_to, tally_step, enter_ptr, enter_index,
+    index_lookup, tree_at, tree_equal, windows, parts, size,
 ):  # fmt: skip
     """Make a row visible to later rows and to the results."""
     mine = step[b]
@@ -231,6 +232,11 @@ def _commit(
             origin, into = here + w * mine + push_from[n], push_to[n] + w * push_step[n]
             for a in range(parts):
                 entry[into + a] += held[origin + a]
+    for n in range(tally_ptr[b], tally_ptr[b + 1]):
+        for w in range(low, high):
+            origin, into = here + w * mine + tally_from[n], tally_to[n] + w * tally_step[n]
+            for a in range(parts):
+                total[into + a] += held[origin + a]
     for n in range(enter_ptr[b], enter_ptr[b + 1]):
         index = enter_index[n]
         place = np.int64(places[index_lookup[index], row])
@@ -244,8 +250,8 @@ def _commit(
 @kernel()
 def _commit_least(
     b, row, here, low, high, base, step, entry, total, held, tree, places, push_ptr, push_from,
-    push_to, push_step, enter_ptr, enter_index, index_lookup, tree_at, tree_equal, windows, mins,
-    size,
+    push_to, push_step, tally_ptr, tally_from, tally_to, tally_step, enter_ptr, enter_index,
+    index_lookup, tree_at, tree_equal, windows, mins, size,
 ):  # fmt: skip
     """Make the least values of a row visible; see ``_commit``."""
     mine = step[b]
@@ -256,6 +262,11 @@ def _commit_least(
             origin, into = here + w * mine + push_from[n], push_to[n] + w * push_step[n]
             for a in range(mins):
                 entry[into + a] = min(entry[into + a], held[origin + a])
+    for n in range(tally_ptr[b], tally_ptr[b + 1]):
+        for w in range(low, high):
+            origin, into = here + w * mine + tally_from[n], tally_to[n] + w * tally_step[n]
+            for a in range(mins):
+                total[into + a] = min(total[into + a], held[origin + a])
     for n in range(enter_ptr[b], enter_ptr[b + 1]):
         index = enter_index[n]
         place = np.int64(places[index_lookup[index], row])
@@ -290,8 +301,9 @@ def _commit_all_least(G, D, S, Q, b, row, place, low, high, mins, size):
     there = place * G.bundle.shape[0] * windows * mins + Q.base[b]
     _commit_least(
         b, row, there, low, high, Q.base, Q.step, S.entry_least, S.total_least, S.least,
-        S.tree_least, D.place, G.push_ptr, Q.push_from, Q.push_to, Q.push_step, G.enter_ptr,
-        G.enter_index, G.index_lookup, Q.tree_at, G.index_equal, windows, mins, size,
+        S.tree_least, D.place, G.push_ptr, Q.push_from, Q.push_to, Q.push_step, G.tally_ptr,
+        Q.tally_from, Q.tally_to, Q.tally_step, G.enter_ptr, G.enter_index, G.index_lookup,
+        Q.tree_at, G.index_equal, windows, mins, size,
     )  # fmt: skip
 
 
@@ -310,7 +322,19 @@ def _open(G, S, P, Q, size, windows, parts):
         for n in range(G.first[b], G.first[b + 1]):
             for w in range(windows):
                 lane = P.base[b] + w * P.step[b] + (n - G.first[b]) * parts
-                S.entry[lane] = G.begins[n] * UNIT
+                if G.waits[b]:
+                    S.total[lane] = G.begins[n] * UNIT
+                else:
+                    S.entry[lane] = G.begins[n] * UNIT
+
+
+@kernel()
+def _forbid(G, S, P, Q, kind, low, high):
+    """Empty the bundles that a row of a NOT ends, in some windows."""
+    for n in range(G.clear_ptr[kind], G.clear_ptr[kind + 1]):
+        b = G.clear_bundle[n]
+        S.total[P.base[b] + low * P.step[b] : P.base[b] + high * P.step[b]] = 0.0
+        S.total_least[Q.base[b] + low * Q.step[b] : Q.base[b] + high * Q.step[b]] = NO_VALUE
 
 
 @kernel()
@@ -331,6 +355,8 @@ def _run_segment(G, D, S, P, Q, segment, begin, end, windows, parts, mins, taile
     pull_from, pull_step, pull_to = P.pull_from, P.pull_step, P.pull_to
     push_from, push_step, push_to = P.push_from, P.push_step, P.push_to
     pair_from, pair_to = P.pair_from, P.pair_to
+    tally_ptr, clear_ptr = G.tally_ptr, G.clear_ptr
+    tally_from, tally_to, tally_step = P.tally_from, P.tally_to, P.tally_step
     i, rounds = begin, 0
     while i < end:
         rounds = let_signals_in(rounds)
@@ -364,13 +390,17 @@ def _run_segment(G, D, S, P, Q, segment, begin, end, windows, parts, mins, taile
                 if mins:
                     _gather_all_least(G, D, S, Q, b, row, row - i, here, low, high, parts, mins)
         for row in range(i, j):
+            if clear_ptr[kinds[row]] < clear_ptr[kinds[row] + 1]:
+                _forbid(G, S, P, Q, kinds[row], low, high)
+        for row in range(i, j):
             for n in range(kind_ptr[kinds[row]], kind_ptr[kinds[row] + 1]):
                 b = kind_bundle[n]
                 here = (row - i) * nodes * windows * parts + base[b]
                 _commit(
                     b, row, here, low, high, base, step, entry, total, held, tree, places,
-                    push_ptr, push_from, push_to, push_step, enter_ptr, enter_index, index_lookup,
-                    tree_at, equal, windows, parts, size,
+                    push_ptr, push_from, push_to, push_step, tally_ptr, tally_from, tally_to,
+                    tally_step, enter_ptr, enter_index, index_lookup, tree_at, equal, windows,
+                    parts, size,
                 )  # fmt: skip
                 if mins:
                     _commit_all_least(G, D, S, Q, b, row, row - i, low, high, mins, size)

@@ -205,7 +205,7 @@ def _turn(G, H, ts, codes, first, last, W, X, grouped, before_ptr, before, after
                 G, H, codes[e], e, W, X, before_ptr, before, after, bound, weight_row, value_row,
                 nV, nM, mark, touched, m, p,
             )  # fmt: skip
-        # What is emptied is kept first, so that it comes back last.
+        # What is emptied comes back last.
         for e in range(i, j):
             for t in range(reset_ptr[codes[e]], reset_ptr[codes[e] + 1]):
                 q = reset[t]
@@ -292,7 +292,7 @@ def _report(V, M, G, H, L, E, output_ptr, output, product_ptr, left, right, aske
 
 
 @kernel(inline="code")
-def _ask(c, ptr, query, asked, asks, waiting):
+def ask(c, ptr, query, asked, asks, waiting):
     """Note the queries that an event or node speaks of; return the number of those noted."""
     for t in range(ptr[c], ptr[c + 1]):
         if not asked[query[t]]:
@@ -348,14 +348,12 @@ def _expire(T, U, ts, codes, W, X, grouped, room, log, state, i, until, fresh, w
             p, out):  # fmt: skip
     """Let events before i leave by a time, one time after the other, and report what changes.
 
-    Returns
-    -------
-    state, the list of earlier values, and the number of rows; -1 if they do not fit, -2 if doubles
-    are too small
+    Returns the state, the list of earlier values, and the number of rows: -1 if they do not fit, -2
+    if doubles are too small.
     """
     V, M, G, H, nV, nM, mark, touched, _, _, D, asked, asks, total, least = room
-    before_ptr, before, after, bound, reset_ptr, reset, row, rows_touched = U[2:10]
-    left_ptr, left_query = U[10], U[11]
+    before_ptr, before, after, bound = U[2:6]
+    reset_ptr, reset, row, rows_touched, left_ptr, left_query = U[6:]
     head, front, logged = state
     while True:
         head = pass_over(ts, codes, head, i, until - width, rows_touched)
@@ -380,7 +378,7 @@ def _expire(T, U, ts, codes, W, X, grouped, room, log, state, i, until, fresh, w
             while leaving > 0 and log[1][leaving - 1] < head:
                 leaving -= 1
                 D[log[0][leaving], 0] = V.dtype.type(1)
-                waiting = _ask(log[0][leaving], left_ptr, left_query, asked, asks, waiting)
+                waiting = ask(log[0][leaving], left_ptr, left_query, asked, asks, waiting)
         leaving, logged = logged, _leave(G, H, head - 1, logged, *log)
         if waiting:
             rows = _report(
@@ -471,7 +469,7 @@ def run_shared_trailing(T, U, ts, codes, W, X, seg, begin, fresh, width, until, 
             if ts[i] >= fresh:
                 asking = waiting
                 for e in range(i, j):
-                    asking = _ask(codes[e], end_ptr, end_query, asked, asks, asking)
+                    asking = ask(codes[e], end_ptr, end_query, asked, asks, asking)
                 since = i if asking > 0 and waiting == 0 else since
                 waiting = asking
             if waiting and since == i and ts[head] + width <= ts[i]:

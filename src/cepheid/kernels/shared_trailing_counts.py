@@ -16,7 +16,7 @@ import numpy as np
 from cepheid.kernels.linear import NARROW, OK
 from cepheid.kernels.panes import FULL
 from cepheid.kernels.ring import widen
-from cepheid.kernels.shared_trailing import HUGE, pass_over
+from cepheid.kernels.shared_trailing import HUGE, ask, pass_over
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 from cepheid.kernels.trailing import ENDED, EXPIRED, LEFT
@@ -129,17 +129,6 @@ def _report(V, G, L, E, output_ptr, output, product_ptr, left, right, asked, ask
     return rows
 
 
-@kernel(inline="code")
-def _ask(c, ptr, query, asked, asks, waiting):
-    """Note the queries that an event or node speaks of; return the number of those noted."""
-    for t in range(ptr[c], ptr[c + 1]):
-        if not asked[query[t]]:
-            asked[query[t]] = True
-            asks[waiting] = query[t]
-            waiting += 1
-    return waiting
-
-
 @kernel()
 def _add(V, E, c, tied, target_ptr, target, source, clear_ptr, clear, once, inc,
          ended):  # fmt: skip
@@ -204,7 +193,7 @@ def _expire(codes, ts, behind, ahead, results, room, log, state, i, until, fresh
             while leaving > 0 and log[1][leaving - 1] < head:
                 leaving -= 1
                 D[log[0][leaving]] = 1.0
-                waiting = _ask(log[0][leaving], left_ptr, left_query, asked, asks, waiting)
+                waiting = ask(log[0][leaving], left_ptr, left_query, asked, asks, waiting)
         leaving, logged = logged, _leave(G, head - 1, logged, *log)
         if waiting:
             rows = _report(
@@ -294,7 +283,7 @@ def count_shared_trailing(
                         front = i
                 if not waiting:
                     since = i
-                waiting = _ask(c, end_ptr, end_query, asked, asks, waiting)
+                waiting = ask(c, end_ptr, end_query, asked, asks, waiting)
             most = _add(
                 V, E, c, waiting > 0, target_ptr, target, source, clear_ptr, clear, once, inc,
                 ended,

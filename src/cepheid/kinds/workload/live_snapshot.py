@@ -17,7 +17,7 @@ from cepheid.jobs.state_format import Format, read_state, write_state
 from cepheid.kinds.workload.beside import BesideRule
 from cepheid.kinds.workload.drop_queries import narrower
 from cepheid.kinds.workload.live_rules import Generation, Rules, RunningRules
-from cepheid.kinds.workload.sharing import SharedPlan, share
+from cepheid.kinds.workload.sharing import SharedPlan, Shares, share
 from cepheid.kinds.workload.snapshot import (
     OtherGroupsError,
     workload_from_bytes,
@@ -29,20 +29,17 @@ from cepheid.plans.plan import PipelinePlan, Plan, TrendPlan
 FORMAT = Format("rules", 2, "rules")
 
 
-_CHANGES: tuple[dict[str, bool], ...] = (
-    {"leaving": False},
-    {"expiries": False},
-    {"sequences": False},
-    {"negated": False, "exact": False},
-    {"look_back": False},
-    {"trailing": False},
+_CHANGES: tuple[frozenset[Shares], ...] = (
+    frozenset({Shares.EXPIRIES_OF_COUNTS, Shares.NEGATED_EDGES}),
+    frozenset({Shares.EXPIRIES}),
+    frozenset({Shares.NEGATED_SEQUENCES}),
+    frozenset({Shares.NEGATED_CONTIGUOUS, Shares.EXACT}),
+    frozenset({Shares.EDGES}),
+    frozenset({Shares.TRAILING}),
 )
 """What versions have begun to share, the last one first."""
 
-_FORMER = tuple(
-    {name: False for change in _CHANGES[:number] for name in change}
-    for number in range(len(_CHANGES) + 1)
-)
+_FORMER = tuple(frozenset[Shares]().union(*_CHANGES[:n]) for n in range(len(_CHANGES) + 1))
 """How this and earlier versions shared: queries that ran alone in a state go on so."""
 
 
@@ -108,13 +105,13 @@ def generation_of(came: Rules, gone: tuple[str, ...], data: bytes, *, merge: boo
     """Restore rules that were added together."""
     *newer, oldest = _FORMER
     for former in newer:
-        job = WorkloadJob(plan_of(came, gone, merge=merge, **former))
+        job = WorkloadJob(plan_of(came, gone, merge=merge, without=former))
         try:
             state = workload_from_bytes(job, data)
         except OtherGroupsError:
             continue
         return Generation(job, state, came, list(gone), merge=merge)
-    job = WorkloadJob(plan_of(came, gone, merge=merge, **oldest))
+    job = WorkloadJob(plan_of(came, gone, merge=merge, without=oldest))
     return Generation(job, workload_from_bytes(job, data), came, list(gone), merge=merge)
 
 
@@ -131,18 +128,13 @@ def plan_of(
     gone: tuple[str, ...],
     *,
     merge: bool,
-    **former: bool,
+    without: frozenset[Shares] = frozenset(),
 ) -> SharedPlan:
     """Build the plan of rules that were added together, without the removed ones.
 
-    ``former`` are options of ``share``.
+    ``without`` is that of ``share``.
     """
     plans = [TrendPlan.from_json(plan) for _, plan in came]
     names = [name for name, _ in came]
-    shared = share(
-        names,
-        plans,
-        merge=merge,
-        **former,
-    )
+    shared = share(names, plans, merge=merge, without=without)
     return narrower(shared, {shared.names.index(name) for name in gone}) if gone else shared

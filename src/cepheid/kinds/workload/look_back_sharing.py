@@ -7,15 +7,21 @@ kept, read and ranked once for all (``look_back_run.py``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from cepheid.jobs.state_format import meaning_of
 from cepheid.kinds.trend.planning.accumulators import parts_of
+from cepheid.kinds.trend.program.configurations import (
+    forbidding,
+    has_long_guards,
+    why_not_configured,
+)
 from cepheid.kinds.workload.look_back_system import (
     NO_RELATION,
+    WAITING,
     BackCell,
     Cells,
     Pass,
@@ -30,7 +36,7 @@ from cepheid.kinds.workload.member_shapes import (
 from cepheid.language import tree
 from cepheid.patterns.symbols import Symbol, symbols_of, types_of
 from cepheid.plans.plan import EdgePredicate, Evaluator, TrendPlan, WindowKind
-from cepheid.plans.template import START
+from cepheid.plans.template import START, Place
 
 CONDITIONS_MAX = 6
 """Distinct local predicates of one type in a group; it distinguishes 2^6 kinds of events."""
@@ -100,11 +106,38 @@ def why_apart(plan: TrendPlan) -> str:
         is not Evaluator.INDEXED
         or any(edge.separation is None for edge in plan.edges),
         "several conditions on the same neighbours": len(set(related)) < len(related),
-        "negation": bool(plan.patterns[0].guards),
+        why_not_negated(plan): True,
         "windows counted in events": window.kind is WindowKind.COUNT,
         "events of any type": plan.type is not None and tree.ANY_TYPE in types,
     }
-    return next((reason for reason, holds in reasons.items() if holds), "")
+    return next((reason for reason, holds in reasons.items() if reason and holds), "")
+
+
+def why_not_negated(plan: TrendPlan) -> str:
+    """Explain why the NOTs of a query are no states of it; "" if they are, or if it has none."""
+    template, window = plan.patterns[0], plan.window
+    if not template.guards:
+        return ""
+    if has_long_guards(plan):
+        return "negated patterns of several events"
+    variables = {state.variable for state in template.states}
+    related = {(e.prev_variable, e.next_variable) for e in plan.edges}
+    guarded = {
+        (template.states[e.source].variable, template.states[e.target].variable)
+        for e in template.edges
+        if e.source != START and e.clear
+    }
+    places = {guard.place for guard in template.guards}
+    trailing = window.kind is WindowKind.TRAILING
+    reasons = {
+        "NOT between neighbours that have a condition": bool(related & guarded),
+        "conditions on negated events": any(not set(pair) <= variables for pair in related),
+        "NOT at the end, in windows without SLIDE": trailing and Place.TRAILING in places,
+        "NOT at the beginning, and rows when matches leave": window.emit_on_expiry
+        and Place.LEADING in places,
+        why_not_configured(plan): True,
+    }
+    return next((reason for reason, holds in reasons.items() if reason and holds), "")
 
 
 def needs_expiries(plan: TrendPlan) -> bool:
@@ -216,20 +249,36 @@ class _Member:
     def cells(
         self, symbols: dict[Symbol, int], relations: dict[SharedRelation, int]
     ) -> tuple[BackCell, ...]:
-        """Build the states with the group's numbers."""
+        """Build the states with the group's numbers, those that wait behind a NOT last."""
         template = self.plan.patterns[0]
         parts, extremes = parts_of(self.plan)
         places = [{own: a for a, own in enumerate(order)} for order in self.shapes.orders]
-        ends = {final.state for final in template.finals}
+        waits: dict[tuple[int, tuple[int, ...]], int] = {}
+
+        def waiting(state: int, guards: Iterable[int]) -> int:
+            clears = forbidding(template, guards, self.names)
+            name = (state, tuple(sorted(symbols[symbol] for symbol in clears)))
+            return waits.setdefault(name, len(template.states) + len(waits))
+
+        ends = {
+            waiting(final.state, final.alternatives[0]) if final.alternatives[0] else final.state
+            for final in template.finals
+        }
         cells = []
         for q, state in enumerate(template.states):
-            sources = []
+            sources, begins = [], False
             for edge in template.edges:
-                if edge.target != q or edge.source == START:
+                if edge.target != q:
                     continue
-                name = (template.states[edge.source].variable, state.variable)
-                found = self.related.get(name)
-                sources.append((edge.source, NO_RELATION if found is None else relations[found]))
+                if edge.clear:
+                    sources.append((waiting(edge.source, edge.clear), NO_RELATION))
+                elif edge.source == START:
+                    begins = True
+                else:
+                    name = (template.states[edge.source].variable, state.variable)
+                    found = self.related.get(name)
+                    relation = NO_RELATION if found is None else relations[found]
+                    sources.append((edge.source, relation))
             mine = [a for a, part in enumerate(parts) if part.variable == state.variable]
             least = [a for a, extreme in enumerate(extremes) if extreme.variable == state.variable]
             adds = (
@@ -237,7 +286,12 @@ class _Member:
                 tuple(sorted(places[1][a] for a in least)),
             )
             symbol = symbols[self.names[state.variable]]
-            cells.append(BackCell(symbol, tuple(sources), q in template.starts, q in ends, adds))
+            cells.append(BackCell(symbol, tuple(sources), begins, q in ends, adds))
+        for (state_, clears), place in waits.items():
+            begins = state_ == START
+            origin = () if begins else ((state_, NO_RELATION),)
+            ended = place in ends
+            cells.append(BackCell(WAITING, origin, begins, ended, ((), ()), clears))
         return tuple(cells)
 
 

@@ -1,7 +1,9 @@
 """Merge the states of queries with edge predicates into nodes, forwards or backwards.
 
 States with the same symbol, the same start and equal incoming transitions, whose edge predicates
-are the same, always hold the same aggregates for an event, so they are one *node*.
+are the same, always hold the same aggregates for an event, so they are one *node*. A state behind a
+NOT *waits*: it is bound to no event, adds up what its sources hold, and events of the NOT empty
+it. So a NOT between two events of a match, before the first or after the last one is a state more.
 
 Read forwards, an event holds the matches that end with it: queries that begin alike share.
 Backwards, it holds those that begin with it: queries that end alike share, such as ``SEQ(A, S+)``
@@ -16,6 +18,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+WAITING = -1
+"""The symbol of states that are bound to no event."""
+
 NO_RELATION = -1
 """The relation of a transition without an edge predicate."""
 
@@ -27,13 +32,17 @@ Source = tuple[int, int]
 
 
 class BackCell(NamedTuple):
-    """A state of a query, with symbols, relations and parts as numbers of its group."""
+    """A state of a query, with symbols, relations and parts as numbers of its group.
+
+    ``clears`` are the symbols of events that empty a waiting state.
+    """
 
     symbol: int
     sources: tuple[Source, ...]
     begins: bool
     ends: bool
     adds: tuple[tuple[int, ...], tuple[int, ...]]
+    clears: tuple[int, ...] = ()
 
     @property
     def related(self) -> bool:
@@ -91,7 +100,7 @@ def merge_cells(queries: Sequence[Cells]) -> BackSystem:
         for n, q in places:
             cell = queries[n][q]
             sources = tuple(sorted((blocks[n, s], relation) for s, relation in cell.sources))
-            name = (cell.symbol, cell.begins, cell.adds, sources)
+            name = (cell.symbol, cell.begins, cell.adds, cell.clears, sources)
             found[n, q] = numbers.setdefault(name, len(numbers))
         if len(numbers) == count:
             break

@@ -10,15 +10,19 @@ from numpy.typing import NDArray
 
 from cepheid.kernels.prefix import EQUAL, PREFIX
 from cepheid.kinds.workload.look_back_sharing import LookBackGroup
-from cepheid.kinds.workload.look_back_system import NO_RELATION, BackSystem, Pass
+from cepheid.kinds.workload.look_back_system import NO_RELATION, WAITING, BackSystem, Pass
 from cepheid.kinds.workload.shared_tables import Kinds
+
+Pairs = list[tuple[int, int]]
 
 
 class LaneTables(NamedTuple):
     """The arrays of a pass; see ``kernels/shared_lanes.py``. Nodes are numbered by bundles.
 
     ``first`` is the first node of a bundle, ``bundle`` that of a node. An *ask* is a look-up of
-    all lanes of an index, with pairs of lanes; it is plain if lane n goes to lane n.
+    all lanes of an index, with pairs of lanes; it is plain if lane n goes to lane n. Bundles that
+    wait are bound to no event: rows of others are added to them (*tally*), and rows of some kinds
+    empty them.
     """
 
     kind_ptr: NDArray[np.int64]
@@ -34,6 +38,12 @@ class LaneTables(NamedTuple):
     push_ptr: NDArray[np.int64]
     push_from: NDArray[np.int64]
     push_to: NDArray[np.int64]
+    tally_ptr: NDArray[np.int64]
+    tally_from: NDArray[np.int64]
+    tally_to: NDArray[np.int64]
+    waits: NDArray[np.bool_]
+    clear_ptr: NDArray[np.int64]
+    clear_bundle: NDArray[np.int64]
     ask_ptr: NDArray[np.int64]
     ask_lookup: NDArray[np.int64]
     ask_index: NDArray[np.int64]
@@ -63,6 +73,9 @@ class LanePlaces(NamedTuple):
     push_from: NDArray[np.int64]
     push_to: NDArray[np.int64]
     push_step: NDArray[np.int64]
+    tally_from: NDArray[np.int64]
+    tally_to: NDArray[np.int64]
+    tally_step: NDArray[np.int64]
     pair_from: NDArray[np.int64]
     pair_to: NDArray[np.int64]
     tree_at: NDArray[np.int64]
@@ -84,7 +97,8 @@ def places_of(tables: LaneTables, windows: int, parts: int, room: int) -> LanePl
     return LanePlaces(
         base, step, of_nodes(tables.pull_from), step[bundle[tables.pull_from]],
         tables.pull_to * parts, tables.push_from * parts, of_nodes(tables.push_to),
-        step[bundle[tables.push_to]], tables.pair_from * parts, tables.pair_to * parts,
+        step[bundle[tables.push_to]], tables.tally_from * parts, of_nodes(tables.tally_to),
+        step[bundle[tables.tally_to]], tables.pair_from * parts, tables.pair_to * parts,
         ends - tree_step * windows * room, tree_step,
     )  # fmt: skip
 
@@ -137,7 +151,8 @@ class _Builder:
         named: dict[tuple[object, ...], list[int]] = {}
         for n, node in enumerate(system.nodes):
             coming = frozenset(r for _, r in node.sources if r != NO_RELATION)
-            named.setdefault((node.symbol, coming, frozenset(leaving[n])), []).append(n)
+            name = (node.symbol, node.clears, coming, frozenset(leaving[n]))
+            named.setdefault(name, []).append(n)
         self.bundles = list(named.values())
         order = [n for lanes in self.bundles for n in lanes]
         self.number = {old: new for new, old in enumerate(order)}
@@ -169,7 +184,9 @@ class _Builder:
         for n, node in enumerate(nodes):
             adds[n, list(node.adds[0])] = 1.0
             takes[n, list(node.adds[1])] = True
-        pulls, pushes = self._totals()
+        pulls, pushes, tallies = self._totals()
+        clears = [self.system.nodes[lanes[0]].clears for lanes in bundles]
+        cleared = [[b for b, own in enumerate(clears) if kind & set(own)] for kind in found]
         asks = self._asks()
         flat = [ask for own in asks for ask in own]
         kind_of = {lookup: kind for own in self.lookups.values() for lookup, kind in own}
@@ -178,6 +195,9 @@ class _Builder:
             _pointers(bundles), _whole([b for b, own in enumerate(bundles) for _ in own]),
             np.array([float(node.begins) for node in nodes]), adds, takes,
             _pointers(pulls), *_columns(pulls), _pointers(pushes), *_columns(pushes),
+            _pointers(tallies), *_columns(tallies),
+            np.array([symbol == WAITING for symbol in symbols], np.bool_),
+            _pointers(cleared), _whole([b for own in cleared for b in own]),
             _pointers(asks), _whole([lookup for lookup, _, _ in flat]),
             _whole([index for _, index, _ in flat]),
             np.array([self._is_plain(*ask) for ask in flat], np.bool_),
@@ -188,21 +208,30 @@ class _Builder:
             np.array([kind_of[lookup] == EQUAL for _, lookup in self.indexes], np.bool_),
         )  # fmt: skip
 
-    def _totals(self) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:
-        """List the transitions without a predicate: (node, lane) to pull, (lane, node) to push."""
-        pulls: list[list[tuple[int, int]]] = [[] for _ in self.bundles]
-        pushes: list[list[tuple[int, int]]] = [[] for _ in self.bundles]
+    def _totals(self) -> tuple[list[Pairs], list[Pairs], list[Pairs]]:
+        """List the transitions without a predicate, bundle by bundle.
+
+        Those are (node, lane) to pull, (lane, node) to push, and (lane, waiting node) to tally.
+        """
+        pulls: list[Pairs] = [[] for _ in self.bundles]
+        pushes: list[Pairs] = [[] for _ in self.bundles]
+        tallies: list[Pairs] = [[] for _ in self.bundles]
         for n, node in enumerate(self.system.nodes):
             bundle, lane = self.place[n]
             for source, relation in node.sources:
                 if relation != NO_RELATION:
                     continue
                 other, origin = self.place[source]
-                if len(self.bundles[other]) < len(self.bundles[bundle]):
+                if node.symbol == WAITING:
+                    tallies[other].append((origin, self.number[n]))
+                elif self.system.nodes[source].symbol == WAITING:
+                    # What was pushed could not be emptied any more.
+                    pulls[bundle].append((self.number[source], lane))
+                elif len(self.bundles[other]) < len(self.bundles[bundle]):
                     pushes[other].append((origin, self.number[n]))
                 else:
                     pulls[bundle].append((self.number[source], lane))
-        return pulls, pushes
+        return pulls, pushes, tallies
 
     def _asks(self) -> list[list[tuple[int, int, list[tuple[int, int]]]]]:
         """List for each bundle its look-ups: their number, index, and pairs of lanes."""

@@ -277,7 +277,9 @@ def _cut(out: tuple[NDArray[Any], ...], rows: int) -> SharedRows:
 
 def _some(rows: SharedRows) -> list[SharedRows]:
     # A view would keep the buffer of all rows alive.
-    return [SharedRows(*(column.copy() for column in rows[:5]))] if len(rows.key) else []
+    query, key, window, numbers, values, _ = rows
+    found = SharedRows(query.copy(), key.copy(), window.copy(), numbers.copy(), values.copy())
+    return [found] if len(key) else []
 
 
 def _longer(array: NDArray[Any], size: int, fill: int) -> NDArray[Any]:

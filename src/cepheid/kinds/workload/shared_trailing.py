@@ -132,8 +132,9 @@ class SharedTrailingRun:
             out = _rows(min(room, most), parts, mins)
             status, begin, rows = self._call(call, begin, dtype, out)
             if rows:
-                query, part, time, kind, *rest = (array[:rows].copy() for array in out)
-                found.append(SharedRows(query, events.key[seg[part]], time, *rest, kind))
+                query, part, time, kind, numbers, values = (a[:rows].copy() for a in out)
+                key = events.key[seg[part]]
+                found.append(SharedRows(query, key, time, numbers, values, kind))
             if status == OK:
                 return found
             if status == NARROW:

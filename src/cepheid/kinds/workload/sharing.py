@@ -6,7 +6,7 @@ semantics, and the same kinds of aggregates. Patterns, names and local predicate
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -58,6 +58,19 @@ class Method(StrEnum):
     VECTOR = "one vector"
     MATRIX = "one matrix a pane"
     STACKS = "two stacks of events"
+
+
+class Shares(StrEnum):
+    """What versions have begun to share, one after the other."""
+
+    TRAILING = "windows without SLIDE"
+    EDGES = "edge predicates"
+    NEGATED_CONTIGUOUS = "contiguous, with negation"
+    EXACT = "exact numbers"
+    NEGATED_SEQUENCES = "negated patterns of several events"
+    EXPIRIES = "edge predicates, and rows when events leave"
+    EXPIRIES_OF_COUNTS = "counts, and rows when events leave"
+    NEGATED_EDGES = "edge predicates with negation"
 
 
 ASKED = "asked for"
@@ -149,37 +162,23 @@ def share(
     plans: Sequence[TrendPlan],
     *,
     merge: bool = True,
-    trailing: bool = True,
-    look_back: bool = True,
-    negated: bool = True,
-    exact: bool = True,
-    sequences: bool = True,
-    expiries: bool = True,
-    leaving: bool = True,
+    without: Set[Shares] = frozenset(),
     beside: Mapping[str, PipelinePlan] | None = None,
 ) -> SharedPlan:
     """Group queries that can run together; without ``merge`` they share only the reading.
 
-    Without ``trailing``, so do those over trailing windows, without ``look_back`` those with edge
-    predicates, without ``negated`` contiguous ones with negation, without ``exact`` those with
-    exact numbers, without ``sequences`` those with negated patterns of several events, without
-    ``expiries`` those with rows at times at which events leave, and without ``leaving`` such
-    without edge predicates: earlier versions did so.
-    ``beside`` are queries of other kinds.
+    So do queries that need what is in ``without``: earlier versions did not share it. ``beside``
+    are queries of other kinds.
     """
     plans = tuple(_in_order(plan) for plan in plans)
     alone: dict[int, str] = {}
     looking: list[tuple[int, TrendPlan]] = []
     candidates: dict[tuple[object, ...], list[_Draft]] = {}
     for number, plan in enumerate(plans):
-        merges = trailing or plan.window.kind is not WindowKind.TRAILING
-        merges = merges and (negated or not _is_negated(plan))
-        merges = merges and (exact or plan.numbers is not tree.Numbers.EXACT)
-        merges = merges and (sequences or not has_long_guards(plan))
-        merges = merges and (expiries or not needs_expiries(plan))
-        why = (why_alone(plan) if merges else FORMERLY) if merge else ASKED
-        why = why or ("" if leaving or not needs_expiries(plan) else FORMERLY)
-        if why == LOOKS_BACK and look_back:
+        why = ASKED if not merge else why_alone(plan)
+        if why in ("", LOOKS_BACK) and needs_of(plan) & without:
+            why = FORMERLY
+        if why == LOOKS_BACK:
             looking.append((number, plan))
             continue
         if why:
@@ -231,10 +230,21 @@ def why_alone(plan: TrendPlan) -> str:
     return _why_no_stacks(plan) if trailing else ""
 
 
-def _is_negated(plan: TrendPlan) -> bool:
-    """Check whether a plan is contiguous, with negation."""
-    contiguous = plan.semantics is tree.Semantics.CONTIGUOUS
-    return contiguous and any(template.guards for template in plan.patterns)
+def needs_of(plan: TrendPlan) -> set[Shares]:
+    """Collect what a plan needs to share, of all that some version did not share yet."""
+    negated = any(template.guards for template in plan.patterns)
+    edges = plan.choice.evaluator is not Evaluator.LINEAR or bool(plan.partition.partial)
+    needs = {
+        Shares.TRAILING: plan.window.kind is WindowKind.TRAILING,
+        Shares.EDGES: edges,
+        Shares.NEGATED_CONTIGUOUS: negated and plan.semantics is tree.Semantics.CONTIGUOUS,
+        Shares.EXACT: plan.numbers is tree.Numbers.EXACT,
+        Shares.NEGATED_SEQUENCES: has_long_guards(plan),
+        Shares.EXPIRIES: edges and needs_expiries(plan),
+        Shares.EXPIRIES_OF_COUNTS: not edges and needs_expiries(plan),
+        Shares.NEGATED_EDGES: edges and negated,
+    }
+    return {need for need, holds in needs.items() if holds}
 
 
 def _why_no_stacks(plan: TrendPlan) -> str:

@@ -13,6 +13,7 @@ count for each of its places (``negated_progress.py``), and its events move matc
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from cepheid.kinds.trend.planning.accumulators import parts_of
@@ -179,7 +180,9 @@ class _Builder:
         self, at: _Place, places: dict[_Place, int], inflow: dict[int, list[int]]
     ) -> Configuration:
         moves = self._moves(at.guards)
-        clears = set(moves[at.place]) if moves else self._forbidding(at.guards)
+        clears = (
+            set(moves[at.place]) if moves else forbidding(self.template, at.guards, self.symbols)
+        )
         if at.symbol is not None:
             # Matches that events of the negated pattern moved here, with all that they add up.
             sources = [
@@ -215,10 +218,13 @@ class _Builder:
             name + ("!" if finished else ""),
         )
 
-    def _forbidding(self, guards: Guards) -> set[Symbol]:
-        """Collect the symbols of events that end what waits behind negated single events."""
-        return {
-            self.symbols[inner.states[s].variable]
-            for inner in (self.template.guards[g].template for g in guards)
-            for s in inner.starts
-        }
+
+def forbidding(
+    template: Template, guards: Iterable[int], symbols: Mapping[str, Symbol]
+) -> set[Symbol]:
+    """Collect the symbols of events that end what waits behind negated single events."""
+    return {
+        symbols[inner.states[s].variable]
+        for inner in (template.guards[g].template for g in guards)
+        for s in inner.starts
+    }
