@@ -467,11 +467,9 @@ def run_shared_trailing(T, U, ts, codes, W, X, seg, begin, fresh, width, until, 
             while grouped and j < last and ts[j] == ts[i]:
                 j += 1
             if ts[i] >= fresh:
-                asking = waiting
+                since = since if waiting else i
                 for e in range(i, j):
-                    asking = ask(codes[e], end_ptr, end_query, asked, asks, asking)
-                since = i if asking > 0 and waiting == 0 else since
-                waiting = asking
+                    waiting = ask(codes[e], end_ptr, end_query, asked, asks, waiting)
             if waiting and since == i and ts[head] + width <= ts[i]:
                 while head < i and ts[head] + width <= ts[i]:
                     head += 1
