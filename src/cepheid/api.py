@@ -378,7 +378,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         Parameters
         ----------
         schema
-            An Arrow schema, or a table that has it: the columns of the events.
+            An Arrow schema, or a table that has it; for a join a dict by the names of streams.
         watermark
             The allowed lateness, such as ``"10 seconds"``: events are sorted as long as they are
             not further behind the latest event so far. Later ones are dropped and counted.
@@ -396,7 +396,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         Raises
         ------
         UnsupportedError
-            E404 for joins and EMIT EARLY, E405 if the windows of the query never close.
+            E404 for EMIT EARLY, E405 if the windows of the query never close.
         DataError
             E524 if the state is that of another query, E546 if it is damaged.
 

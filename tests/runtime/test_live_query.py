@@ -169,7 +169,6 @@ def test_containers_are_those_of_the_events() -> None:
     ("text", "options", "code"),
     [
         (QUERIES["aggregates without a window"], {}, "E405"),
-        (QUERIES["SELECT, join by time"], {}, "E404"),
         (QUERIES["SELECT, no window"], {}, "E405"),
         (f"{QUERIES['aggregates of trends']} EMIT EARLY", {}, "E404"),
         (QUERIES["matches"], {"watermark": "soon"}, "E590"),

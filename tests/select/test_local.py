@@ -390,7 +390,7 @@ def test_one_input_for_three_streams() -> None:
     text = "SELECT a.k FROM a JOIN b ON a.x = b.x JOIN c ON a.x = c.x WINDOW 5 us"
     with pytest.raises(cepheid.DataError, match="reads `a`, `b` and `c`") as caught:
         cepheid.query(text).run(FEW)
-    assert "give all: `q.run({'a': ..., 'b': ..., 'c': ...})`" in str(caught.value)
+    assert "give all: `{'a': ..., 'b': ..., 'c': ...}`" in str(caught.value)
 
 
 def test_a_stream_may_be_called_left() -> None:

@@ -392,9 +392,6 @@ def test_a_live_stream_joined_with_itself(spark: SparkSession, tmp_path: Path, t
     stream = live(spark, tmp_path / "s", LIVE, pa.timestamp("us", "UTC"))
     result = cepheid.query(text).stream(stream, watermark="1 minute")
     assert drained(result) == unordered(evaluate_select(text, {"s": LIVE}))
-    apart = text.replace("JOIN s b", "JOIN r b")
-    with pytest.raises(cepheid.UnsupportedError, match="E405"):
-        cepheid.query(apart).stream({"s": stream, "r": stream}, watermark="1 minute")
 
 
 @few

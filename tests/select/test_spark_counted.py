@@ -149,6 +149,45 @@ def test_joins_of_two_streams(spark: SparkSession, tmp_path: Path) -> None:
     assert sum(c["late"] or 0 for c in counts) == 0
 
 
+@share(2)
+@pytest.mark.parametrize(
+    "text",
+    [
+        """SELECT a.ts, b.ts AS t, c.ts AS u, a.x, b.k, a.x + c.x AS z
+        FROM s a WITHIN 4 seconds JOIN r b WITHIN 2 seconds ON a.k = b.k AND a.x > b.g
+        JOIN t c WITHIN 3 seconds ON c.k = b.k WHERE b.x < 5""",
+        """SELECT b.g, COUNT(*) AS n, SUM(a.x * c.x) AS x, MAX(c.y) AS y
+        FROM s a WITHIN 4 seconds JOIN r b WITHIN 2 seconds ON a.k = b.k
+        JOIN t c WITHIN 3 seconds ON c.x > a.x GROUP BY b.g WINDOW 10 seconds SLIDE 5 seconds""",
+        """SELECT COUNT(*) AS n, MIN(a.x) AS x FROM s a WITHIN 9 seconds
+        JOIN r b WITHIN 5 seconds ON a.k = b.k WINDOW SESSION 2 seconds""",
+    ],
+)
+def test_joins_of_different_streams(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    names = "srt" if " t c" in text else "sr"
+    events = {name: events_of(50, seed) for seed, name in enumerate(names)}
+    q = cepheid.query(text)
+    parts = {name: tables(mixed(one, 8), 2) for name, one in events.items()}
+    for name in names:
+        write_files(tmp_path / name, parts[name][:1])
+
+    def rows() -> Any:
+        streams = {name: read_stream(spark, tmp_path / name, 1) for name in names}
+        return drain(q.stream(streams, watermark="4 seconds"), tmp_path, "a")
+
+    # One stream is there first, and the query starts anew before the others go on.
+    rows()
+    for name in names:
+        write_files(tmp_path / name, [*parts[name][1:], table_of(LAST, UTC)])
+    found, progress = rows()
+    expected = evaluate_select(text, events)
+    assert len(expected) > 5
+    assert unordered(found.to_pylist()) == unordered(expected)
+    counts = [p["observedMetrics"]["cepheid"] for p in progress if p["observedMetrics"]]
+    assert sum(c["late"] or 0 for c in counts) == 0
+    assert counts[-1]["buffered"] == len(names)
+
+
 @pytest.mark.slow
 def test_a_stream_meets_itself_in_seconds(spark: SparkSession, tmp_path: Path) -> None:
     table = pa.table({"ts": [1, 2, 3, 5, 8, 4000], "x": range(6)})

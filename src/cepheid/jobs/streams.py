@@ -27,7 +27,7 @@ def named_streams(plan: Plan, events: Any) -> list[Any]:
         *others, last = (f"`{name}`" for name in different)
         message = f"the query reads {', '.join(others)} and {last}, but only one stream was given"
         given = ", ".join(f"'{name}': ..." for name in different)
-        helps = (f"give {'both' if len(different) == 2 else 'all'}: `q.run({{{given}}})`",)
+        helps = (f"give {'both' if len(different) == 2 else 'all'}: `{{{given}}}`",)
         raise DataError([Diagnostic("E561", message, helps=helps)], plan.text)
     for name in names:
         if name not in events:

@@ -5,7 +5,7 @@ Parsing and explaining a query needs neither numba nor Arrow, so nothing is impo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from os import fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -302,8 +302,15 @@ def live(
     from cepheid.runtimes.staged import Staged
 
     asked = Changes.of(changes)
+    as_stage = kind_of(query.plan).lives_as_stage(query.plan)
+    if asked is None and len(query.plan.streams) > 1 and not as_stage:
+        from cepheid.runtimes.live_streams import LiveStreams
+
+        apart = isinstance(schema, Mapping)
+        schemas = {n: _columns(s) for n, s in schema.items()} if apart else _columns(schema)
+        return LiveStreams(query, schemas, watermark or "0 seconds", state)
     if asked is None:
-        staged = Staged(query) if kind_of(query.plan).lives_as_stage(query.plan) else query
+        staged = Staged(query) if as_stage else query
         return LiveQuery(staged, _columns(schema), watermark or "0 seconds", state)
     from cepheid.runtimes.live_changes import LiveChanges
 

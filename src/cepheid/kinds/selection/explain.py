@@ -198,11 +198,14 @@ def describe_batch(select: Selection) -> list[str]:
 
 def describe_live_select(select: Selection) -> list[str]:
     """Describe how Spark runs the query on a stream, with the reason."""
-    why = why_not_live(select) or why_not_apart(select)
+    why = why_not_live(select)
     if why:
         return [f"no: {why}"]
     if runs_as_stage(select):
-        return ["an operator of Cepheid in one bucket: the join, then what follows it"]
+        lines = ["an operator of Cepheid in one bucket: the join, then what follows it"]
+        if len({stream.name for stream in select.streams}) > 1:
+            lines.append("  events wait for the stream that is furthest behind")
+        return lines
     if select.kind is SelectKind.FILTER:
         return ["Spark's filter, without state"]
     if select.kind is SelectKind.AGGREGATE:
@@ -249,16 +252,6 @@ def why_not_live(select: Selection) -> str:
 def runs_as_stage(select: Selection) -> bool:
     """Check whether a live join runs as a stage: its pairs are aggregated, or are tuples."""
     return select.then is not None or len(select.streams) > 2
-
-
-def why_not_apart(select: Selection) -> str:
-    """Explain why a join cannot run over several live streams; empty if it can."""
-    if not runs_as_stage(select) or len({stream.name for stream in select.streams}) == 1:
-        return ""
-    what = "aggregates over the pairs of a `JOIN`"
-    if len(select.streams) > 2:
-        what = "tuples of a `JOIN` of more than two streams"
-    return f"{what} are for one live stream that is joined with itself, or streams that have ended"
 
 
 def is_ordered(select: Selection) -> bool:

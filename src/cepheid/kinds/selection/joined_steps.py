@@ -62,7 +62,15 @@ class JoinedSteps(NamedTuple):
 
     def step(self, state: JoinedState, events: pa.Table) -> tuple[JoinedState, pa.Table]:
         """Pair events, and add the pairs to windows."""
-        join, pairs = self.join.step(state.join, events)
+        return self._aggregated(state, *self.join.step(state.join, events))
+
+    def met(self, state: JoinedState, fresh: list[pa.Table]) -> tuple[JoinedState, pa.Table]:
+        """Pair the new events of each stream, and add the pairs to windows."""
+        return self._aggregated(state, *self.join.met(state.join, fresh))
+
+    def _aggregated(
+        self, state: JoinedState, join: list[pa.Table], pairs: pa.Table
+    ) -> tuple[JoinedState, pa.Table]:
         windows, rows = self.windows.step(state.windows, pairs)
         return JoinedState(join, windows), rows
 

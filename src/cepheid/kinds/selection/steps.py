@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -334,8 +335,13 @@ class JoinSteps(NamedTuple):
         """Create the steps over events of all streams."""
         schemas = [
             pa.schema([(f.name[2:], f.type) for f in schema if f.name.startswith(f"{place}:")])
-            for place in _places(plan)
+            for place in places_of(plan)
         ]
+        return JoinSteps.apart(plan, schemas)
+
+    @staticmethod
+    def apart(plan: SelectPlan, schemas: Sequence[pa.Schema]) -> JoinSteps:
+        """Create the steps over streams of these schemas, which come each on its own."""
         return JoinSteps(plan, tuple(_read(plan, one, side) for side, one in enumerate(schemas)))
 
     @property
@@ -349,10 +355,15 @@ class JoinSteps(NamedTuple):
 
     def step(self, state: list[pa.Table], events: pa.Table) -> tuple[list[pa.Table], pa.Table]:
         """Pair events with each other and with those that are kept."""
-        fresh = [self._side(events, side) for side in range(len(state))]
+        return self.met(state, [self._side(events, side) for side in range(len(state))])
+
+    def met(self, state: list[pa.Table], fresh: list[pa.Table]) -> tuple[list[pa.Table], pa.Table]:
+        """Pair the new events of each stream with each other and with those that are kept."""
         tables = [pa.concat_tables([old, new]) for old, new in zip(state, fresh, strict=True)]
         rows = self._joined(tables, list(map(len, state)))
-        return [self._kept(table, events, side) for side, table in enumerate(tables)], rows
+        times = (read_times(Columns(table), self.plan.time) for table in fresh if len(table))
+        last = max((int(one[-1]) for one in times), default=None)
+        return [self._kept(table, last, side) for side, table in enumerate(tables)], rows
 
     def _joined(self, tables: list[pa.Table], begins: list[int]) -> pa.Table:
         select, time = self.plan.select, self.plan.time
@@ -362,22 +373,21 @@ class JoinSteps(NamedTuple):
 
     def _side(self, events: pa.Table, side: int) -> pa.Table:
         """Take the events of a stream out of those of all."""
-        place = _places(self.plan)[side]
+        place = places_of(self.plan)[side]
         if STREAM in events.column_names:
             events = events.filter(pc.equal(events[STREAM], pa.scalar(place, pa.int8())))
         prefix = f"{place}:"
         schema = self.schemas[side]
         return pa.table([events[prefix + name] for name in schema.names], schema=schema)
 
-    def _kept(self, table: pa.Table, events: pa.Table, side: int) -> pa.Table:
+    def _kept(self, table: pa.Table, last: int | None, side: int) -> pa.Table:
         window = self.plan.select.window
         within = window.lengths_of(len(self.schemas))[side]
         if window.extent is Extent.EVENTS:
             return table.slice(max(len(table) - within, 0))
-        if not len(events):
+        if last is None:
             return table
         times = read_times(Columns(table), self.plan.time)
-        last = int(read_times(Columns(events), self.plan.time)[-1])
         return table.slice(int(np.searchsorted(times, last - within, side="right")))
 
     def advance(self, state: list[pa.Table], until: int) -> tuple[list[pa.Table], pa.Table]:
@@ -419,7 +429,7 @@ class JoinSteps(NamedTuple):
         return Size(1, int(any(map(len, state))))
 
 
-def _places(plan: SelectPlan) -> list[int]:
+def places_of(plan: SelectPlan) -> list[int]:
     """Find the input of each stream of a join: streams of one name are one input."""
     names = list(dict.fromkeys(plan.streams))
     return [names.index(name) for name in plan.streams]

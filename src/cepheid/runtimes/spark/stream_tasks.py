@@ -77,10 +77,10 @@ Frames = Iterator["pd.DataFrame"]
 Turns = Callable[[Any, Iterable["pd.DataFrame"], "GroupState"], Frames]
 Turn = Callable[[int, bytes | None, list[pa.Table], int | None, int], tuple[bytes, Outcome]]
 """A bucket, its state, the new events, the latest time, and Spark's watermark in microseconds."""
-TurnOfTwo = Callable[
+TurnOfStreams = Callable[
     [int, bytes | None, list[list[pa.Table]], list[int | None], int], tuple[bytes, Outcome]
 ]
-"""The same for two streams, with what arrived of each."""
+"""The same for several streams, with what arrived of each."""
 
 TurnOfRules = Callable[
     [int, bytes | None, tuple[list[pa.Table], list[bytes]], int | None, int],
@@ -261,9 +261,9 @@ def turns_of_rules(one: TurnOfRules, work: Work) -> Turns:
     return _turns(one, read, work)
 
 
-def turns_of_two(one: TurnOfTwo) -> Turns:
-    """Build a stateful operator that joins two streams."""
-    return _turns(one, lambda sent, _state: ((), *_arrived_of_two(sent)))
+def turns_of_streams(one: TurnOfStreams, count: int) -> Turns:
+    """Build a stateful operator that joins so many streams."""
+    return _turns(one, lambda sent, _state: ((), *_arrived_of_streams(sent, count)))
 
 
 def time_goes_on(work: Work, state: GroupState, latest: int | None) -> tuple[int | None, Any]:
@@ -391,12 +391,12 @@ def compose_panes(work: Work) -> Callable[[Batches], Batches]:
     return in_task(run)
 
 
-def _arrived_of_two(
-    frames: Iterable[pd.DataFrame],
+def _arrived_of_streams(
+    frames: Iterable[pd.DataFrame], count: int
 ) -> tuple[list[list[pa.Table]], list[int | None]]:
-    """Collect the same for each of two streams."""
+    """Collect the same for each of several streams."""
     parts = list(frames)
-    found = [_arrived(_of_side(parts, side)) for side in (0, 1)]
+    found = [_arrived(_of_side(parts, side)) for side in range(count)]
     return [tables for tables, _ in found], [latest for _, latest in found]
 
 

@@ -7,7 +7,8 @@ a stream, there is one bucket.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.watermarks import in_microseconds
 from cepheid.jobs.work import Work
 from cepheid.kinds.selection.live_join import empty_pairs, turn_joined
+from cepheid.kinds.selection.live_streams import StreamsJob, check_number, columns_of
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
 from cepheid.runtimes.spark import stream_tasks as tasks
@@ -108,27 +110,65 @@ def _projected(stream: Stream, names: Iterable[str]) -> DataFrame:
 
 
 def stream_counted_join(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> DataFrame:
-    """Join two streams and return the pairs."""
-    select = plan.select
+    """Join two streams by windows of events and return the pairs."""
     projected, schemas = [], []
-    for stream, frame in zip(select.streams, frames, strict=True):
+    for stream, frame in zip(plan.select.streams, frames, strict=True):
         names = stream.reads if stream.reads is not None else tuple(frame.columns)
         projected.append(_projected(stream_of(stream.alias, frame), names))
         schemas.append(arrow_schema_of(projected[-1], names))
     results = plain_schema(empty_pairs(plan, schemas).schema)
     first, second = (Work.of(plan, schema, results, 1, delay=delays.delay) for schema in schemas)
-    notices = live_notices([plan])
+    return _met(projected, (first, second), turn_joined, results, delays)
+
+
+def stream_join(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> DataFrame:
+    """Join different streams by time, three and more or for aggregates, in one operator."""
+    names = dict.fromkeys(plan.streams)
+    check_number(list(names), plan.text)
+    projected, schemas = [], []
+    for name in names:
+        frame = frames[plan.streams.index(name)]
+        columns = columns_of(plan, name, frame.columns)
+        projected.append(_projected(stream_of(name, frame), columns))
+        schemas.append(arrow_schema_of(projected[-1], columns))
+    job = StreamsJob.of(plan, schemas, delays.delay)
+    results = plain_schema(job.works[0].result_schema)
+    works = tuple(Work.of(plan, schema, results, 1, delay=delays.delay) for schema in schemas)
+    return _met(projected, works, turn_streams, results, delays)
+
+
+def turn_streams(
+    works: tuple[Work, ...],
+    data: bytes | None,
+    arrived: list[list[pa.Table]],
+    latest: list[int | None],
+) -> tuple[bytes, Outcome]:
+    """Process a micro-batch of all streams, up to their common watermark."""
+    job = StreamsJob.from_works(works)
+    state, outcome = job.take(job.read(data), arrived, latest)
+    return job.write(state), outcome
+
+
+def _met(
+    projected: Sequence[DataFrame],
+    works: tuple[Work, ...],
+    turn: Callable[..., tuple[bytes, Outcome]],
+    results: pa.Schema,
+    delays: Delays,
+) -> DataFrame:
+    """Send the events of all streams to one stateful operator."""
+    notices = live_notices([works[0].planned()])
     sent = []
-    for side, (one, work) in enumerate(zip(projected, (first, second), strict=True)):
+    for side, (one, work) in enumerate(zip(projected, works, strict=True)):
         send = tasks.send_stream(work, (0,), drop=False, side=side)
         blobs = one.mapInArrow(notices.watched(one.sparkSession, send), tasks.SENT_DDL)
         # Spark's own watermark, which it shows, is that of the stream that is further behind too.
         sent.append(blobs.withWatermark("latest", delays.watermark))
-    left, right = sent
-    return output_of_watched(left.union(right), take_joined((first, second)), results).rows()
+    together = reduce(lambda a, b: a.union(b), sent)
+    return output_of_watched(together, _turns(works, turn), results).rows()
 
 
-def take_joined(works: tuple[Work, Work]) -> tasks.Turns:
+def _turns(works: tuple[Work, ...], turn: Callable[..., tuple[bytes, Outcome]]) -> tasks.Turns:
     """Build the stateful operator of a join."""
 
     def one(
@@ -138,7 +178,7 @@ def take_joined(works: tuple[Work, Work]) -> tasks.Turns:
         latest: list[int | None],
         _passed: int,
     ) -> tuple[bytes, Outcome]:
-        saved, outcome = turn_joined(works, data, arrived, latest)
+        saved, outcome = turn(works, data, arrived, latest)
         return saved, outcome._replace(lag=in_microseconds(works[0], outcome.lag))
 
-    return tasks.turns_of_two(one)
+    return tasks.turns_of_streams(one, len(works))

@@ -1,7 +1,8 @@
 """SELECT over streaming DataFrames (§10.7).
 
-Spark filters, and joins by time, with operators and watermarks of its own. Windows of one stream,
-and joins of windows of events, are operators of Cepheid (``live.py``).
+Spark filters, and joins two streams by time, with operators and watermarks of its own. Windows of
+one stream, joins of windows of events, of three streams and more, and those whose pairs are
+aggregated, are operators of Cepheid (``live.py``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.jobs.kind import kind_of
-from cepheid.kinds.selection.explain import why_not_apart
+from cepheid.kinds.selection.explain import runs_as_stage
 from cepheid.options import LiveOptions
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, Selection, SelectKind
@@ -30,6 +31,7 @@ from cepheid.runtimes.spark.selection.live import (
     aggregate_output,
     late_of_aggregate,
     stream_counted_join,
+    stream_join,
 )
 from cepheid.runtimes.spark.selection.odd_times import observed_times
 from cepheid.runtimes.spark.stream import Delays, check_stream, set_up, with_sides
@@ -58,9 +60,6 @@ def stream_select(
     for frame in frames:
         check_stream(frame, asked)
     kind_of(plan).check_live(plan)
-    if why := why_not_apart(plan.select):
-        helps = ("write the events of all into one stream, and tell them apart in `ON`",)
-        raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
     if asked.late == "side" and (why := why_no_late(plan.select)):
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
@@ -130,6 +129,8 @@ def _stream(plan: SelectPlan, frames: Sequence[DataFrame], delays: Delays) -> Da
     select = plan.select
     if select.kind is SelectKind.FILTER:
         return select_frames(plan, frames)
+    if runs_as_stage(select):
+        return stream_join(plan, frames, delays)
     if select.window.extent is Extent.EVENTS:
         return stream_counted_join(plan, frames, delays)
     return join_frames(plan, frames, delays.watermark)
