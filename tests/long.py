@@ -52,6 +52,7 @@ OTHER = {
     "10,000 flips of every kind of state": ["tests/laws/test_damage.py", "--flips", "10000"],
     "2,000 cuts of the power": ["tests/store/test_power_loss.py", "--cuts", "2000"],
     "20 kills of a live query": ["tests/runtime/test_crash.py", "-m", "slow", "--kills", "20"],
+    "200 kills of executors": ["tests/cluster", "-m", "slow"],
     "all cases on Spark": ["-m", "spark and share"],
     "all cases in process": ["-m", "share and not spark"],
 }

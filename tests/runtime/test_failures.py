@@ -117,6 +117,15 @@ def test_the_cause_is_what_was_raised_first(text: str, told: str) -> None:
     assert found.message.startswith("Spark failed: ")
 
 
+def test_a_worker_that_joins_without_the_package_is_told_of() -> None:
+    text = "Traceback:\n  File a\nModuleNotFoundError: No module named 'cepheid'"
+    (found,) = clear_error(RuntimeError(text)).diagnostics
+    assert (found.code, "lacks cepheid" in found.message) == ("E598", True)
+    assert "--py-files cepheid.zip" in found.helps[0]
+    others = clear_error(RuntimeError(text.replace("cepheid", "cepheids")))
+    assert others.diagnostics[0].code == "E523"
+
+
 FAR: dict[str, Any] = {
     "trends": COUNT,
     "matches": "RETURN MATCHES PATTERN A WITHIN 1 s",

@@ -20,7 +20,7 @@ def main(folder: Path) -> None:
         if entry is not None:
             found[entry.kernel, entry.signature] = entry.seconds
     lines = (f"{found[key]:.1f} {key[0]} {key[1]}\n" for key in sorted(found))
-    LIST.write_text("".join(lines))
+    Path(__file__).with_name(LIST).write_text("".join(lines))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -79,9 +80,11 @@ def root() -> Path:
 def key() -> str:
     """Compute the folder name for these sources, libraries and this processor."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.name not in _NO_CODE:
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    # Spark ships the package as an archive, which has no folder to look into.
+    sources = resources.files("cepheid.kernels").iterdir()
+    for source in sorted(sources, key=lambda source: source.name):
+        if source.name.endswith(".py") and source.name not in _NO_CODE:
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
     for name in ("numba", "llvmlite", "numpy"):
         digest.update(f"{name} {_version(name)}\n".encode())
     digest.update(f"{_NAME} {_VERSION}\n".encode())

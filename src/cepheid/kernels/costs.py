@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
+from importlib import resources
 from typing import NamedTuple
 
 _RATE_S = 4e-6
@@ -29,7 +29,8 @@ LINK_S = 0.004
 _NUMBA_S = 0.5
 """Seconds to load numba, which compiles."""
 _DEFAULT_COMPILE_S = 10.0
-LIST = Path(__file__).with_name("signatures.txt")
+LIST = "signatures.txt"
+"""The list of kernels, a file beside this one."""
 
 
 class Listed(NamedTuple):
@@ -48,7 +49,8 @@ def rate_seconds(name: str) -> float:
 @functools.cache
 def listed() -> tuple[Listed, ...]:
     """List all kernels that Python calls, for all types that the tests call them with."""
-    lines = (line.split(" ", 2) for line in LIST.read_text().splitlines())
+    text = resources.files("cepheid.kernels").joinpath(LIST).read_text("utf-8")
+    lines = (line.split(" ", 2) for line in text.splitlines())
     return tuple(Listed(float(seconds), name, rest) for seconds, name, rest in lines)
 
 

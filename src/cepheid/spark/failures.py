@@ -21,6 +21,7 @@ _FILE = re.compile(
     r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\. (.*?) ?SQLSTATE"
 )
 _CONNECTOR = re.compile(r'No FileSystem for scheme "?([\w.+-]+)|fs\.(\w+)\.\w+FileSystem not found')
+_ABSENT = re.compile(r"ModuleNotFoundError: No module named 'cepheid(?:\.[\w.]*)?'")
 _CLASSIFIED = re.compile(r"\[[A-Z][A-Z0-9_.]+\] (.+)")
 _RAISED = re.compile(
     r"^\s*(?:Caused by: |: )?(?:[a-z_$][\w$]*\.)*"
@@ -49,7 +50,8 @@ def clear_error(error: Exception) -> DataError:
     """Convert the failure of a task to one diagnostic, without the Java trace.
 
     Errors of Cepheid keep their code. E501 is a file that Spark cannot read, E524 a checkpoint,
-    E525 a file scheme without a connector, and E523 everything else, with its cause.
+    E525 a file scheme without a connector, E598 a worker without Cepheid that joined after workers
+    were checked, and E523 everything else, with its cause.
     """
     text = str(error)
     found = _OURS.search(text)
@@ -78,6 +80,10 @@ def clear_error(error: Exception) -> DataError:
     if connector is not None:
         message = f"Spark lacks the connector of `{connector[1] or connector[2]}://`"
         return _diagnosed("E525", message, "name a folder, or add the package that has it")
+    if _ABSENT.search(text):
+        message = "the workers of Spark cannot run queries: one that joined later lacks cepheid"
+        help_ = "give every worker a Python that has Cepheid, and set PYSPARK_PYTHON to it, or "
+        return _diagnosed("E598", message, f"{help_}send it with `--py-files cepheid.zip`")
     return _diagnosed("E523", f"Spark failed: {_cause(text) or type(error).__name__}")
 
 

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 VARIABLE = "PYSPARK_PYTHON"
 
-_checked: set[str] = set()
-"""The sessions whose workers can run queries."""
+_checked: dict[str, set[str]] = {}
+"""The machines whose workers can run queries, by session."""
 
-NEEDED = ("cepheid", "msgspec", "numba", "numpy")
+ROUNDS = 3
+"""How often machines that join during a check are checked before a query begins."""
+
+NEEDED = ("cepheid", "msgspec", "numba", "numpy", "platformdirs")
 """Packages that a worker needs besides pyarrow, without which it cannot answer."""
 
 
@@ -34,7 +37,8 @@ def prepare_workers(spark: SparkSession) -> None:
     On this machine they run the Python of the driver, unless somebody chose another one. Otherwise
     Spark would run the ``python3`` of the search path, which in an environment that is not
     activated knows nothing of Cepheid. On a cluster and over Connect others choose the Python, so
-    one small task looks what it has, once in a session.
+    a small task on every executor looks what it has, once in a session, and again when executors
+    run on other machines.
 
     Raises
     ------
@@ -44,7 +48,9 @@ def prepare_workers(spark: SparkSession) -> None:
     check_installed("pyspark", "pandas")
     if is_connect(spark):
         remote: Any = spark  # Connect has its own class of sessions.
-        session, where = str(remote.session_id), "for the server, before it starts"
+        if str(remote.session_id) not in _checked:
+            _check(spark, 1, "for the server, before it starts")
+            _checked[str(remote.session_id)] = set()
     else:
         context = spark.sparkContext
         if is_local(context):
@@ -52,10 +58,7 @@ def prepare_workers(spark: SparkSession) -> None:
                 context.pythonExec = sys.executable
             if _is_own(context.pythonExec):
                 return
-        session, where = str(context.applicationId), "before the session starts"
-    if session not in _checked:
-        _check(spark, where)
-        _checked.add(session)
+        _check_machines(spark)
 
 
 def is_local(context: SparkContext) -> bool:
@@ -73,30 +76,55 @@ def _is_own(program: str) -> bool:
     return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)  # noqa: PTH100  # resolve() follows links
 
 
-def _check(spark: SparkSession, where: str) -> None:
-    frame = spark.range(1).mapInArrow(_look(), "program string, missing string, version string")
+def _check_machines(spark: SparkSession) -> None:
+    """Check the machines that have executors and were not checked before."""
+    context = spark.sparkContext
+    for _ in range(ROUNDS):
+        checked = _checked.get(str(context.applicationId))
+        executors = _executors(context)
+        hosts = {address.rpartition(":")[0] for address in executors}
+        if checked is not None and hosts <= checked:
+            return
+        # Spark gives idle executors one task each before it gives any a second one.
+        _check(spark, len(executors), "before the session starts")
+        _checked.setdefault(str(context.applicationId), set()).update(hosts)
+
+
+def _executors(context: SparkContext) -> list[str]:
+    """List the addresses of the driver and of all executors, in few calls however many they are."""
+    known: Any = context._jsc.sc().getExecutorMemoryStatus()
+    return str(known.keys().mkString(",")).split(",")
+
+
+def _check(spark: SparkSession, count: int, where: str) -> None:
+    columns = "host string, program string, missing string, version string"
+    frame = spark.range(0, count, 1, count).mapInArrow(_look(), columns)
     help_ = f"set {VARIABLE}, {where}, to a Python that has Cepheid, such as {sys.executable}"
     try:
         with clear_failures():
-            (row,) = frame.collect()
+            rows = frame.collect()
     except DataError as error:
         cause = error.diagnostics[0].message.removeprefix("Spark failed: ")
         message = f"the workers of Spark cannot run queries: {cause}"
         raise DataError([Diagnostic("E598", message, helps=(help_,))]) from error
-    message = ""
-    if row["missing"]:
-        message = f"the workers of Spark run `{row['program']}`, which lacks {row['missing']}"
-    elif row["version"] != cepheid.__version__:
-        message = f"the workers of Spark have Cepheid {row['version']}, and this is "
-        message += cepheid.__version__
-    if message:
-        raise DataError([Diagnostic("E598", message, helps=(help_,))])
+    for row in rows:
+        on = f" on `{row['host']}`" if len({row["host"] for row in rows}) > 1 else ""
+        message = ""
+        if row["missing"]:
+            message = f"the workers of Spark{on} run `{row['program']}`, which lacks "
+            message += str(row["missing"])
+        elif row["version"] != cepheid.__version__:
+            message = f"the workers of Spark{on} have Cepheid {row['version']}, and this is "
+            message += cepheid.__version__
+        if message:
+            raise DataError([Diagnostic("E598", message, helps=(help_,))])
 
 
 def _look(needed: tuple[str, ...] = NEEDED) -> Callable[[Batches], Batches]:
     """Build a task that tells what a worker has; it may use nothing of Cepheid outside of it."""
 
     def look(batches: Batches) -> Batches:
+        import socket
         import sys
         from importlib.util import find_spec
 
@@ -109,7 +137,8 @@ def _look(needed: tuple[str, ...] = NEEDED) -> Callable[[Batches], Batches]:
                 import cepheid
 
                 version = cepheid.__version__
-            row = {"program": [sys.executable], "missing": [", ".join(missing)]}
+            row = {"host": [socket.gethostname()], "program": [sys.executable]}
+            row |= {"missing": [", ".join(missing)]}
             yield pa.RecordBatch.from_pydict(row | {"version": [version]})
 
     return look

@@ -1,0 +1,161 @@
+"""A driver of a cluster: ``python -m tests.cluster.program JOB FOLDER``.
+
+The folder holds the events and ``settings.json``, the settings of the session with its master. What
+is found goes to ``found.json``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+from tests.cluster.questions import LIVE, QUESTIONS, ask, is_right, live_rows, start_live
+from tests.spark_options import options
+
+from cepheid.errors import CepheidError
+from cepheid.spark.failures import FAILURES, clear_error
+
+Found = dict[str, Any]
+IDLE_S = 60
+
+
+@contextlib.contextmanager
+def session(folder: Path) -> Iterator[SparkSession]:
+    """Start a session with the settings of a folder."""
+    settings = msgspec.json.decode((folder / "settings.json").read_bytes(), type=dict[str, str])
+    builder = SparkSession.builder.appName("cepheid-cluster")
+    for name, value in (options() | settings).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    yield spark
+    spark.stop()
+
+
+def lost(spark: SparkSession) -> int:
+    """Count the executors that are gone."""
+    context: Any = spark.sparkContext._jsc.sc()
+    store = context.statusStore()
+    return int(store.executorList(False).size() - store.executorList(True).size())
+
+
+def failed_tasks(spark: SparkSession) -> int:
+    """Count the tasks that failed, and were tried again."""
+    context: Any = spark.sparkContext._jsc.sc()
+    executors = context.statusStore().executorList(False)
+    return sum(int(executors.apply(n).failedTasks()) for n in range(executors.size()))
+
+
+def speculated(spark: SparkSession) -> int:
+    """Count the stages in which Spark ran a second copy of a slow task."""
+    context: Any = spark.sparkContext._jsc.sc()
+    store, stages = context.statusStore(), int(context.newRddId())
+    return sum(bool(store.speculationSummary(n, 0).isDefined()) for n in range(stages))
+
+
+def ask_all(spark: SparkSession, folder: Path) -> list[str]:
+    """Ask every question; return those with a wrong answer."""
+    return [
+        name
+        for name, question in QUESTIONS.items()
+        if not is_right(ask(spark, question, folder), question.text)
+    ]
+
+
+def wrong_live(spark: SparkSession, folder: Path, names: list[str]) -> list[str]:
+    """Return the live queries that have not written the rows of the oracle, each once."""
+    return [name for name in names if not is_right(live_rows(spark, name, folder), LIVE[name])]
+
+
+def once(spark: SparkSession, folder: Path) -> Found:
+    """Ask everything once, then run the live queries to the end of their stream."""
+    wrong = ask_all(spark, folder)
+    live = [start_live(spark, name, folder, {"availableNow": True}) for name in LIVE]
+    for one in live:
+        one.awaitTermination()
+    return {"wrong": wrong, "wrong live": wrong_live(spark, folder, list(LIVE))}
+
+
+def until_told(spark: SparkSession, folder: Path) -> Found:
+    """Ask everything again and again while live queries run, until the file ``enough`` is there."""
+    wrong: list[str] = []
+    asked = 0
+    live = [start_live(spark, name, folder, {"processingTime": "0 seconds"}) for name in LIVE]
+    for name, question in itertools.cycle(QUESTIONS.items()):
+        if asked >= len(QUESTIONS) and (folder / "enough").exists():
+            break
+        wrong += [] if is_right(ask(spark, question, folder), question.text) else [name]
+        asked += 1
+        (folder / "asked").write_text(str(asked))
+    for one in live:
+        one.processAllAvailable()
+        one.stop()
+    killed, begun = int((folder / "enough").read_text()), time.monotonic()
+    while lost(spark) < killed and time.monotonic() - begun < IDLE_S:
+        time.sleep(0.1)  # The driver hears of the last one after a moment.
+    facts = {"asked": asked, "lost": lost(spark), "failed tasks": failed_tasks(spark)}
+    facts["speculated"] = speculated(spark)
+    return {"wrong": wrong, "wrong live": wrong_live(spark, folder, list(LIVE)), **facts}
+
+
+def with_pauses(spark: SparkSession, folder: Path) -> Found:
+    """Ask everything, wait until all executors are given back, and ask everything again."""
+    context: Any = spark.sparkContext._jsc.sc()
+    wrong = ask_all(spark, folder)
+    begun = time.monotonic()
+    while context.getExecutorMemoryStatus().size() > 1 and time.monotonic() - begun < IDLE_S:
+        time.sleep(0.1)
+    left = context.getExecutorMemoryStatus().size() - 1
+    wrong += once(spark, folder)["wrong live"] + ask_all(spark, folder)
+    return {"wrong": wrong, "left": left, "lost": lost(spark)}
+
+
+def one_question(spark: SparkSession, folder: Path) -> Found:
+    """Ask one question."""
+    question = QUESTIONS["keys"]
+    return {"right": is_right(ask(spark, question, folder), question.text)}
+
+
+def send_package(spark: SparkSession, folder: Path) -> Found:
+    """Ask while a worker lacks the package, and again after it was sent."""
+    found: Found = {}
+    try:
+        found = one_question(spark, folder)
+    except CepheidError as error:
+        found["error"] = str(error)
+    spark.sparkContext.addPyFile(str(folder / "cepheid.zip"))
+    return found | one_question(spark, folder)
+
+
+JOBS: dict[str, Callable[[SparkSession, Path], Found]] = {
+    "once": once,
+    "until told": until_told,
+    "with pauses": with_pauses,
+    "one question": one_question,
+    "send package": send_package,
+}
+
+
+def main(job: str, place: str) -> None:
+    """Run a job; an error of Cepheid is what was found."""
+    folder = Path(place)
+    with session(folder) as spark:
+        begun = time.perf_counter()
+        try:
+            found = JOBS[job](spark, folder)
+        except CepheidError as error:
+            found = {"error": str(error)}
+        except FAILURES as error:
+            found = {"error": str(clear_error(error)), "raised": str(error)}
+        found["seconds"] = time.perf_counter() - begun
+        (folder / "found.json").write_bytes(msgspec.json.encode(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
