@@ -118,7 +118,10 @@ def _pattern(trial: Trial, events: list[Row]) -> Outcome:
         rows = evaluate(tree, numbers, time=trial.time, type=trial.type)
     for row in rows:
         if "events" in row:
-            row["events"] = [{"variable": v, **events[i]} for v, i in row["events"]]  # type: ignore[attr-defined]  # a match
+            row["events"] = [
+                {"variable": v, **({"match": n[0]} if n else {}), **events[i]}
+                for v, i, *n in row["events"]
+            ]  # type: ignore[attr-defined]  # a match
     return rows
 
 

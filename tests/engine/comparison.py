@@ -50,10 +50,16 @@ def readable(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
         cells = {name: value for name, value in row.items() if name != "match_id"}
         if "events" in row:
             cells["events"] = tuple(
-                (e["variable"], e[NUMBER]) if isinstance(e, dict) else e for e in row["events"]
+                _binding(e) if isinstance(e, dict) else e for e in row["events"]
             )
         found[repr(sorted(cells.items()))] += 1
     return found
+
+
+def _binding(event: dict[str, Any]) -> tuple[Any, ...]:
+    """Return an event of a match as the oracle has it; one of a set tells of which match."""
+    part = (event["match"],) if "match" in event else ()
+    return (event["variable"], event[NUMBER], *part)
 
 
 def plain_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -64,7 +70,7 @@ def plain_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             return value[NUMBER]
         if name != "events":
             return value
-        return tuple((e["variable"], e[NUMBER]) if isinstance(e, dict) else e for e in value)
+        return tuple(_binding(e) if isinstance(e, dict) else e for e in value)
 
     return [{name: plain(name, value) for name, value in row.items()} for row in rows]
 

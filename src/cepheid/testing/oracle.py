@@ -8,9 +8,10 @@ expressions (§4.6); all follow docs/semantics.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
+from typing import Self
 
 from cepheid.language import tree
 from cepheid.testing.oracle_expressions import Leaf, Value, evaluate_expression
@@ -53,6 +54,32 @@ def evaluate(
     if isinstance(query, tree.FunnelQuery):
         return evaluate_funnel(query, events, time, type)
     return Oracle(query, events, time, type).rows()
+
+
+class MatchSet(tuple[tuple[str, int], ...]):
+    """A set of matches (§2.10) as one tuple of all their bindings, that of the last to end last."""
+
+    matches: tuple[Match, ...]
+
+    def __new__(cls, some: Iterable[Match]) -> Self:
+        """Put the bindings of matches one after the other."""
+        matches = tuple(sorted(some, key=lambda m: (max(i for _, i in m), m)))
+        found = super().__new__(cls, (binding for m in matches for binding in m))
+        found.matches = matches
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        """Tell apart sets of other matches with the same bindings."""
+        return isinstance(other, MatchSet) and self.matches == other.matches
+
+    def __hash__(self) -> int:
+        """Return a number that equal sets share."""
+        return hash(self.matches)
+
+    @property
+    def numbered(self) -> tuple[tuple[str, int, int], ...]:
+        """List the bindings with the numbers of their matches in the set."""
+        return tuple((v, i, n) for n, m in enumerate(self.matches, 1) for v, i in m)
 
 
 class Oracle(Matcher):
@@ -136,12 +163,7 @@ class Oracle(Matcher):
             sides = [self.matches(side, p) for side in joined(pattern)]
             check_effort(math.prod(map(len, sides)))
             chosen = {frozenset(choice) for choice in product(*sides)}
-            # A set is shown as one tuple of all its bindings (§2.10).
-            sets += [
-                tuple(binding for m in sorted(some) for binding in m)
-                for some in chosen
-                if len(some) == len(sides)
-            ]
+            sets += [MatchSet(some) for some in chosen if len(some) == len(sides)]
         return sorted(sets)
 
     @cached_property
@@ -191,7 +213,8 @@ class Oracle(Matcher):
 
     def match_row(self, head: Row, items: Sequence[tree.ReturnItem], m: Match) -> Row:
         """Build the row of a match (§7)."""
-        return head | ({column_name(i): self.listed(i, m) for i in items} or {"events": m})
+        events = m.numbered if isinstance(m, MatchSet) else m
+        return head | ({column_name(i): self.listed(i, m) for i in items} or {"events": events})
 
     def aggregate_row(
         self, head: Row, items: Sequence[tree.ReturnItem], found: list[Match]

@@ -410,6 +410,8 @@ def conjunctions(draw: st.DrawFn, schema: Mapping[str, str]) -> str:
     count = draw(choice([1, 2]))
     items = dict.fromkeys(draw_aggregate(draw, names, spread=False) for _ in range(count))
     returned = f"RETURN {', '.join(items)}"
+    if draw(choice([False, False, True])):
+        returned = "RETURN MATCHES"
     clauses = [returned, f"PATTERN {pattern}", semantics, where, group, window]
     return "\n".join(clause for clause in clauses if clause)
 

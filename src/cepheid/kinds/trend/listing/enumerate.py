@@ -49,7 +49,8 @@ class Found(NamedTuple):
 
     ``segment`` is the segment of a match and ``last`` the index of its last event among the rows of
     all segments; the bindings of match n are ``ptr[n]`` to ``ptr[n + 1]`` of ``rows`` (of the
-    input) and ``variables`` (their numbers).
+    input) and ``variables`` (their numbers). Of sets of matches (§2.10), ``part`` is the number of
+    the match of a binding in its set.
     """
 
     segment: NDArray[np.int64]
@@ -57,6 +58,7 @@ class Found(NamedTuple):
     ptr: NDArray[np.int64]
     rows: NDArray[np.int64]
     variables: NDArray[np.int8]
+    part: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         """Return the number of matches."""
@@ -90,7 +92,7 @@ class Found(NamedTuple):
         end = self.ptr[count]
         return Found(
             self.segment[:count], self.last[:count], self.ptr[: count + 1], self.rows[:end],
-            self.variables[:end],
+            self.variables[:end], None if self.part is None else self.part[:end],
         )  # fmt: skip
 
 

@@ -353,15 +353,17 @@ class OutputPlanner:
         return ValueKind.UNKNOWN
 
     def _check_conjunction(self, kind: OutputKind) -> None:
-        """Refuse what sets of matches do not have: lists, and keys that are counted (§2.10)."""
+        """Refuse what sets of matches do not have: attributes, and keys to count (§2.10)."""
         pattern = self._query.pattern
         if not isinstance(pattern, tree.Conjunction):
             return
         others = [k for k, c in self._aggregates.items() if c.distinct]
-        if kind is not OutputKind.AGGREGATES or others:
+        if kind not in (OutputKind.AGGREGATES, OutputKind.MATCHES) or others:
             span = self._spans[others[0]] if others else pattern.span
-            message = "`AND` aggregates sets of matches, and does not list them or count their keys"
-            help_ = "return COUNT, SUM, AVG, MIN or MAX, or list the matches of each pattern"
+            message = (
+                "`AND` gives sets of matches, which have no attributes of their own and no keys"
+            )
+            help_ = "return COUNT, SUM, AVG, MIN or MAX, or MATCHES"
             self._findings.add("E304", message, span, help_)
 
     def _is_exact(self) -> bool:

@@ -20,6 +20,7 @@ from cepheid.arrays.columns import Columns
 from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.kinds.trend.listing.enumerate import Found, Lister, Places
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
+from cepheid.kinds.trend.listing.match_sets import Listing, sets_of
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.windows.chosen_windows import choose
 from cepheid.kinds.trend.windows.earlier_windows import EarlierWindows
@@ -112,18 +113,45 @@ def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: 
         if stretch.walker is not None:
             starts = stretch.start(stretch.segments)
             matches = stretch.walker.batches(_wanted(job, stretch, owned)(stretch.segments), limit)
+            placed = ((found, starts[found.last]) for found in matches)
+        elif job.patterns > 1:
+            placed = _sets(job, stretch, owned)
         else:
-            lister = _lister(job, stretch, owned)
-            starts = stretch.start(lister.segments)
-            matches = _judged(job, state, stretch, lister)
-        for found in matches:
+            placed = _placed(job, state, stretch, _lister(job, stretch, owned))
+        for found, begins in placed:
             kept = found if limit is None else found.head(min(limit - state.listed, len(found)))
             if len(kept):
                 first = state.listed + 1
                 state.listed += len(kept)
-                yield build_matches(job, kept, starts[kept.last], columns, first)
+                yield build_matches(job, kept, begins[: len(kept)], columns, first)
             if is_enough(job, state):
                 return
+
+
+def _placed(
+    job: Job, state: PartitionState, stretch: Stretch, lister: Lister
+) -> Iterator[tuple[Found, NDArray[np.int64]]]:
+    """List the matches of a stretch, each with the start of its window."""
+    starts = stretch.start(lister.segments)
+    for found in _judged(job, state, stretch, lister):
+        yield found, starts[found.last]
+
+
+def _sets(job: Job, stretch: Stretch, owned: Owned) -> Iterator[tuple[Found, NDArray[np.int64]]]:
+    """List the sets of matches of a stretch, each with the start of its window (§2.10)."""
+    listings = []
+    for template, judges in zip(job.plan.patterns, job.judges, strict=False):
+        lister = Lister(
+            stretch.question, template, stretch.segments, stretch.bound,
+            lambda segments: np.ones(len(segments.rows), np.bool_), stretch.turn, judges,
+        )  # fmt: skip
+        segments = lister.segments
+        turn, start = stretch.turn(segments), stretch.start(segments)
+        least = segments.rows[stretch.bound(segments)]
+        wanted = _wanted(job, stretch, owned)(segments)
+        listings.append(Listing(lister, turn, start, least, wanted))
+    columns = stretch.question.columns
+    return sets_of(listings, job.variables, columns, repeats=bool(stretch.earlier))
 
 
 def _wanted(job: Job, stretch: Stretch, owned: Owned) -> Places:

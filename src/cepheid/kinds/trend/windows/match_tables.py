@@ -29,6 +29,7 @@ from cepheid.plans.plan import LAST_EVENT, OutputKind, ResultColumn, WindowKind
 MATCH_ID = "match_id"
 EVENTS = "events"
 VARIABLE = "variable"
+PART = "match"
 
 
 def build_matches(
@@ -98,9 +99,15 @@ def columns_of_windows(
 
 
 def events_of_matches(job: Job, found: Found, columns: Columns) -> Any:
-    """Build the events of matches: lists of structures with the variable first, then the time."""
+    """Build the events of matches: lists of structures with the variable first, then the time.
+
+    The events of a set of matches tell which of its matches they are in (§2.10).
+    """
     names: Any = pa.array(list(map(variable_of, job.variables)), pa.string())
     fields: dict[str, Any] = {VARIABLE: names.take(pa.array(found.variables))}
+    if job.patterns > 1:
+        part = np.zeros(0, np.int64) if found.part is None else found.part
+        fields[PART] = pa.array(part, pa.int64())
     return _lists(found.ptr, whole_events(job, found.rows, columns, fields))
 
 

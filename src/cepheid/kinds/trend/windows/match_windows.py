@@ -144,8 +144,13 @@ def _walker(
     job: Job, question: Question, stamp: NDArray[np.int64], low: NDArray[np.int64]
 ) -> Walker | None:
     """Build a walker if it can list the matches of these events."""
-    (template,) = job.templates
-    if job.plan.skip is not None or job.plan.globals or not is_walked(question, template):
+    template = job.templates[0]
+    if (
+        job.patterns > 1
+        or job.plan.skip is not None
+        or job.plan.globals
+        or not is_walked(question, template)
+    ):
         return None
     if job.plan.window.kind is WindowKind.NONE:
         low = np.full(len(low), LONG_AGO)
@@ -155,7 +160,7 @@ def _walker(
 
 def _is_decided(job: Job) -> bool:
     """Check whether an event alone decides about its match, so that none has to be kept."""
-    return all(map(bounds_span, job.templates))
+    return job.patterns == 1 and all(map(bounds_span, job.templates))
 
 
 def _ending_bits(job: Job) -> int:
