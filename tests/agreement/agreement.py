@@ -120,8 +120,8 @@ def _pattern(trial: Trial, events: list[Row]) -> Outcome:
         if "events" in row:
             row["events"] = [
                 {"variable": v, **({"match": n[0]} if n else {}), **events[i]}
-                for v, i, *n in row["events"]
-            ]  # type: ignore[attr-defined]  # a match
+                for v, i, *n in row["events"]  # type: ignore[attr-defined]  # a match
+            ]
     return rows
 
 

@@ -28,6 +28,7 @@ import shlex
 import tempfile
 import textwrap
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -268,7 +269,10 @@ def content_lines(text: str) -> list[str]:
 def render_match(match: object, events: Sequence[Mapping[str, object]]) -> str:
     """Return the bindings of a match as ``A@1 B@2``."""
     assert isinstance(match, tuple), "only a query that lists its matches has any"
-    return " ".join(f"{variable}@{seconds(events[i]['ts'])}" for variable, i in match)
+    shown = [(f"{variable}@{seconds(events[i]['ts'])}", *n) for variable, i, *n in match]
+    # The matches of a set are set apart.
+    parts = groupby(shown, lambda one: one[1:])
+    return " | ".join(" ".join(text for text, *_ in part) for _, part in parts)
 
 
 def render_cell(

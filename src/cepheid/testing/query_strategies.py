@@ -395,8 +395,8 @@ def draw_where(draw: st.DrawFn, names: Names, *, lists: bool, partial: bool) -> 
 
 
 @st.composite
-def conjunctions(draw: st.DrawFn, schema: Mapping[str, str]) -> str:
-    """Draw the text of a query with AND (§2.10)."""
+def conjunctions(draw: st.DrawFn, schema: Mapping[str, str], *, listed: bool | None = None) -> str:
+    """Draw the text of a query with AND (§2.10), whose sets are listed or aggregated."""
     several = draw(choice([2, 2, 3]))
     small = patterns(types=("A", "B"), deadlines=True, leaves_max=3 if several == 2 else 2)
     pattern = " AND ".join(draw(small) for _ in range(several))
@@ -410,7 +410,7 @@ def conjunctions(draw: st.DrawFn, schema: Mapping[str, str]) -> str:
     count = draw(choice([1, 2]))
     items = dict.fromkeys(draw_aggregate(draw, names, spread=False) for _ in range(count))
     returned = f"RETURN {', '.join(items)}"
-    if draw(choice([False, False, True])):
+    if listed or (listed is None and draw(choice([False, False, True]))):
         returned = "RETURN MATCHES"
     clauses = [returned, f"PATTERN {pattern}", semantics, where, group, window]
     return "\n".join(clause for clause in clauses if clause)

@@ -108,22 +108,23 @@ def empty_matches(job: Job, schema: pa.Schema) -> pa.Table:
 
 def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: Owned) -> Tables:
     limit = job.plan.output.limit
+    placed: Iterator[tuple[Found, NDArray[np.int64]]]
     for stretch in stretches:
         columns = stretch.question.columns
         if stretch.walker is not None:
-            starts = stretch.start(stretch.segments)
+            begins = stretch.start(stretch.segments)
             matches = stretch.walker.batches(_wanted(job, stretch, owned)(stretch.segments), limit)
-            placed = ((found, starts[found.last]) for found in matches)
+            placed = ((found, begins[found.last]) for found in matches)
         elif job.patterns > 1:
             placed = _sets(job, stretch, owned)
         else:
             placed = _placed(job, state, stretch, _lister(job, stretch, owned))
-        for found, begins in placed:
+        for found, starts in placed:
             kept = found if limit is None else found.head(min(limit - state.listed, len(found)))
             if len(kept):
                 first = state.listed + 1
                 state.listed += len(kept)
-                yield build_matches(job, kept, begins[: len(kept)], columns, first)
+                yield build_matches(job, kept, starts[: len(kept)], columns, first)
             if is_enough(job, state):
                 return
 
