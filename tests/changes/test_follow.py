@@ -44,6 +44,7 @@ MORE = {
     "WITHIN 8 us SLIDE 8 us",
     "exact": "RETURN COUNT(*), SUM(A.x) PATTERN A+ NUMBERS exact WITHIN 8 us SLIDE 4 us",
     "pairs": "RETURN COUNT(*) PATTERN A+ AND SEQ(A, B) WITHIN 9 us SLIDE 3 us",
+    "listed pairs": "RETURN MATCHES PATTERN A AND SEQ(A, B) WITHIN 9 us SLIDE 3 us",
     "keys": "RETURN COUNT(DISTINCT key) PATTERN SEQ(A, B) WHERE [key] WITHIN 10 us SLIDE 10 us",
     "next": "RETURN key, COUNT(*) PATTERN SEQ(A+, B) SEMANTICS next GROUP-BY key "
     "WITHIN 10 us SLIDE 5 us",

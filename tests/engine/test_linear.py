@@ -101,7 +101,7 @@ def test_random_queries_equal_the_oracle(
 
 @st.composite
 def conjunctions(draw: st.DrawFn) -> str:
-    """Draw a query that aggregates sets of matches."""
+    """Draw a query that makes sets of matches."""
     small = patterns(leaves_max=2)
     groups = ["", "WHERE [key]", "GROUP-BY key", "WHERE [key] GROUP-BY zone"]
     parts = [

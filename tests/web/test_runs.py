@@ -128,6 +128,21 @@ def test_a_match_tells_why_each_event_was_taken_or_skipped(bench: Bench) -> None
     assert bench.send(f"/api/runs/{told['id']}/matches/-1")[0] == 400
 
 
+def test_a_set_of_matches_tells_of_the_events_of_all_of_them(bench: Bench) -> None:
+    text = MATCHES.replace("SEQ(view A, buy B)", "SEQ(view A, buy B) AND view A")
+    told = bench.run(text)
+    assert told["status"] == "done", told
+    rows = bench.ask(f"/api/runs/{told['id']}/rows?limit=1000")["rows"]
+    both = 0
+    for row in range(min(12, len(rows))):
+        events = bench.ask(f"/api/runs/{told['id']}/matches/{row}")["answer"]["events"]
+        taken = [(one["variable"], one["why"]) for one in events if one["taken"]]
+        assert ("B", "B.price > A.price") in taken
+        assert {why for name, why in taken if name != "B"} == {"A.price > 3"}
+        both += sum(name == "A, A" for name, _ in taken)
+    assert both
+
+
 def test_why_not_counts_the_steps(bench: Bench) -> None:
     told = bench.run("RETURN COUNT(*) PATTERN SEQ(view A, sell B) WITHIN 1 minute", why=True)
     why = told["answer"]["why"]

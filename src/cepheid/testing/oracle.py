@@ -63,7 +63,8 @@ class MatchSet(tuple[tuple[str, int], ...]):
 
     def __new__(cls, some: Iterable[Match]) -> Self:
         """Put the bindings of matches one after the other."""
-        matches = tuple(sorted(some, key=lambda m: (max(i for _, i in m), m)))
+        backwards = {m: [(i, name) for name, i in reversed(m)] for m in some}
+        matches = tuple(sorted(backwards, key=lambda m: (m[-1][1], len(m), backwards[m])))
         found = super().__new__(cls, (binding for m in matches for binding in m))
         found.matches = matches
         return found

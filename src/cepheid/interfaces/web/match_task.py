@@ -21,6 +21,7 @@ from cepheid.interfaces.web.requests import MatchTask
 from cepheid.interfaces.web.run_task import compiled
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.picture import Condition, Graph
+from cepheid.kinds.trend.windows.match_tables import PART, VARIABLE
 from cepheid.language import tree
 
 EVENTS_MAX = 500
@@ -28,20 +29,21 @@ EVENTS_MAX = 500
 
 
 class _Taken(NamedTuple):
-    """An event of a match: its variable and its attributes."""
+    """An event of a match: its variable and its attributes.
+
+    ``part`` is the number of the match in a set of matches, else 0.
+    """
 
     variable: str
     event: dict[str, Any]
+    part: int
 
 
 def explain_match(task: MatchTask) -> dict[str, Any]:
     """List the events from the first to the last of a match, each with a reason."""
     with pa.memory_map(str(Path(task.result)), "rb") as source:
         row = pa.ipc.open_file(source).read_all().slice(task.row, 1).to_pylist()[0]
-    taken = [
-        _Taken(event["variable"], {k: v for k, v in event.items() if k != "variable"})
-        for event in row["events"]
-    ]
+    taken = [_taken(event, task.columns.time) for event in row["events"]]
     between = _between(task, taken)
     plan = compiled(task.text, task.columns, between.schema).plan
     names = [name for name in plan.partition.attributes if name in between.column_names]
@@ -60,10 +62,26 @@ def explain_match(task: MatchTask) -> dict[str, Any]:
     }
 
 
+def _taken(event: dict[str, Any], time: str) -> _Taken:
+    """Split an event of a match into what the query adds and its own attributes."""
+    own = dict(event)
+    variable = own.pop(VARIABLE)
+    # Of a set, the number of the match comes before the time, which comes first otherwise.
+    part = own.pop(PART) if next(iter(own)) != time else 0
+    return _Taken(variable, {_own_name(name, event): own[name] for name in own}, part)
+
+
+def _own_name(name: str, event: dict[str, Any]) -> str:
+    """Return the name of an attribute of an event, which one of the query may have replaced."""
+    bare = name.removeprefix("event_")
+    return bare if bare in (VARIABLE, PART) and bare in event else name
+
+
 def _between(task: MatchTask, taken: list[_Taken]) -> pa.Table:
     """Read all events from the time of the first to that of the last."""
     time = task.columns.time
-    first, last = taken[0].event[time], taken[-1].event[time]
+    times = [one.event[time] for one in taken]
+    first, last = min(times), max(times)
     if task.data.kind == STORE:
         batches: Iterator[pa.Table] = iter([open_store(task.data, task.columns).scan().read_all()])
     else:
@@ -96,17 +114,23 @@ class _Judge:
         """Yield every event, and whether and why it was taken."""
         before: int | None = None
         last = ""
+        ends: dict[int, tuple[int, str]] = {}
         for place, event in enumerate(self._rows):
-            found = next((one for one in self._left if _same(one.event, event)), None)
-            if found is not None:
-                self._left.remove(found)
-                held = self._held(place, found.variable, before, last)
-                why = " and ".join(held) or "its type fits"
-                before, last = place, found.variable
-                yield event, {"taken": True, "variable": found.variable, "why": why}
-            else:
-                why = self._why_skipped(place, before, last)
-                yield event, {"taken": False, "variable": "", "why": why}
+            found = {one.part: one for one in reversed(self._left) if _same(one.event, event)}
+            if not found:
+                yield event, self._told("", self._why_skipped(place, before, last))
+                continue
+            why: list[str] = []
+            for part, one in sorted(found.items()):
+                self._left.remove(one)
+                before, last = ends.get(part, (None, ""))
+                why += self._held(place, one.variable, before, last)
+                ends[part] = before, last = place, one.variable
+            names = ", ".join(found[part].variable for part in sorted(found))
+            yield event, self._told(names, " and ".join(dict.fromkeys(why)) or "its type fits")
+
+    def _told(self, variable: str, why: str) -> dict[str, Any]:
+        return {"taken": bool(variable), "variable": variable, "why": why}
 
     def _nodes(self, place: int) -> Iterator[tuple[Graph, int]]:
         """Yield the states that take events of this type."""

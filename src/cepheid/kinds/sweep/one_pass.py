@@ -59,7 +59,7 @@ def _why_not_linear(plan: TrendPlan) -> str:
     if why := why_not_composed(plan):
         return why
     if len(plan.patterns) > 1:
-        return "AND aggregates sets of matches"
+        return "AND makes sets of matches"
     if plan.numbers is tree.Numbers.EXACT:
         return "exact numbers are computed by residues"
     if plan.output.counts_keys:

@@ -65,10 +65,22 @@ EVENT_BYTES = 4
 """The bytes that an event of a checked match counts for, in the limit of a state."""
 
 
-def check_built(count: int, events: int) -> None:
-    """Refuse to build more matches than the limit, in order to filter them.
+NEIGHBOURS = "compare neighbours instead: `S.price > NEXT(S).price` needs no matches"
+
+
+def check_built(
+    count: int, events: int, event_bytes: int = EVENT_BYTES, *, other: str = NEIGHBOURS
+) -> None:
+    """Refuse to build more matches than the limit, in order to filter or combine them.
 
     A match of a hundred events costs as much as fifty of two, so both are counted.
+
+    Parameters
+    ----------
+    event_bytes
+        The bytes that an event counts for.
+    other
+        What one can do beside changing windows, patterns and limits.
 
     Raises
     ------
@@ -78,13 +90,13 @@ def check_built(count: int, events: int) -> None:
     bound = current()
     name, what, amount = "rows", "matches", bound.rows
     if count <= bound.rows:
-        name, what, amount = "state", "events of matches", bound.state // EVENT_BYTES
+        name, what, amount = "state", "events of matches", bound.state // event_bytes
         if events <= amount:
             return
     message = f"a window has more than {amount:,} {what} to build and check"
     helps = (
         "make the window shorter, or make PATTERN and local predicates stricter",
-        "compare neighbours instead: `S.price > NEXT(S).price` needs no matches",
+        other,
         f"`with cepheid.limits({name}=...)` raises the limit",
     )
     raise DataError([Diagnostic("E512", message, helps=helps)])

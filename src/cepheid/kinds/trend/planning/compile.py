@@ -234,7 +234,7 @@ def _warn_unbounded(
     findings: Findings,
 ) -> None:
     keeps_events = evaluator not in (Evaluator.LINEAR, Evaluator.PREVIOUS)
-    keeps_events &= not all(map(bounds_span, patterns))
+    keeps_events &= not bounds_span(patterns)
     if window.kind is WindowKind.NONE and keeps_events:
         findings.add(
             "W201",

@@ -52,7 +52,7 @@ def bound_counts(
         Whether events have types, so that an event fits variables of one type only.
     """
     if len(patterns) != 1:
-        return Counts(math.inf, "`AND` aggregates sets of matches")
+        return Counts(math.inf, "`AND` makes sets of matches")
     template = patterns[0]
     if any(edge.source != START for edge in template.edges):
         # Without a single next event, even SEQ(A, B) has more matches than events.

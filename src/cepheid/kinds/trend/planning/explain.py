@@ -44,6 +44,7 @@ _MEANINGS = {
     "O(k log n)": ", n the kept events of a window, k the matches that are asked for",
     "O(n)": ", n the kept events of a window",
     "O(matches)": " that ends matches",
+    "O(sets)": " that ends sets of matches",
 }
 
 

@@ -72,6 +72,8 @@ def choose_evaluator(
         time = _survey_time(output.survey, edges, patterns)
     if query.skip is not None and evaluator is Evaluator.ENUMERATE:
         time, state = _CHOOSING
+    elif len(patterns) > 1 and output.kind is OutputKind.MATCHES:
+        time, state = _COMBINING
     elif query.skip is None:
         state += _per_window(window, evaluator)
     return Choice(evaluator, granularity, reason, span, time, state)
@@ -79,6 +81,9 @@ def choose_evaluator(
 
 _CHOOSING = ("O(events since the last chosen match)", "the events that a later match may have")
 """Time and state of AFTER MATCH SKIP; conditions on whole matches list all of them."""
+
+_COMBINING = ("O(sets)", "the events of a window, and its matches while sets are built of them")
+"""Time and state of lists of sets of matches (§2.10)."""
 
 _RESETS = {
     tree.SkipMode.PAST_LAST: "after a chosen match all states begin anew",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from cepheid.kinds.trend.planning.variants import reach_of
@@ -341,17 +343,24 @@ def _looks_at_window(template: Template, pairs: set[tuple[str, str]]) -> bool:
     )
 
 
-def bounds_span(template: Template) -> bool:
-    """Check whether a match is decided by one event and its deadlines, without any window."""
-    return template.single and not any(
-        not guard.within and guard.place in (Place.LEADING, Place.TRAILING)
-        for guard in template.guards
+def bounds_span(patterns: Sequence[Template]) -> bool:
+    """Check whether a match is decided by one event and its deadlines, without any window.
+
+    The matches of a set can be any time apart (§2.10).
+    """
+    return len(patterns) == 1 and all(
+        template.single
+        and not any(
+            not guard.within and guard.place in (Place.LEADING, Place.TRAILING)
+            for guard in template.guards
+        )
+        for template in patterns
     )
 
 
 def needs_no_window(plan: TrendPlan) -> bool:
     """Check whether matches are listed that single events decide: a stream needs no window."""
-    return plan.lists_matches and all(map(bounds_span, plan.patterns))
+    return plan.lists_matches and bounds_span(plan.patterns)
 
 
 def drops_events(plan: TrendPlan) -> bool:

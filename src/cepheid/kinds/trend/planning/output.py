@@ -257,7 +257,7 @@ class OutputPlanner:
     def _spread(self, call: tree.Call) -> Spread | None:
         """Plan a variance, and refuse it where only counts are known (§5.7)."""
         if isinstance(self._query.pattern, tree.Conjunction):
-            message = "`AND` aggregates sets of matches, which have no variance"
+            message = "`AND` makes sets of matches, which have no variance"
             self._findings.add("E304", message, call.span, "return COUNT, SUM, AVG, MIN or MAX")
         if self._is_exact():
             message = (

@@ -26,7 +26,7 @@ def plan_skip(
     if skip is None:
         return None
     if isinstance(query.pattern, tree.Conjunction):
-        message = "`AND` aggregates sets of matches, so none of them can be skipped"
+        message = "`AND` makes sets of matches, so none of them can be skipped"
         help_ = "choose the matches of each pattern in a separate query"
         findings.add("E410", message, skip.span, help_)
     for guard in _guards(patterns):

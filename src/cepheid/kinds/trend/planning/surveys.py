@@ -179,7 +179,7 @@ def _reasons(
         found.append((why, span, "survey `SEMANTICS any`, or list matches: `RETURN MATCHES`"))
     if isinstance(query.pattern, tree.Conjunction):
         help_ = "survey each pattern in a separate query"
-        found.append(("`AND` aggregates sets of matches", query.pattern.span, help_))
+        found.append(("`AND` makes sets of matches", query.pattern.span, help_))
     if query.skip is not None:
         why = "which matches are chosen depends on those before them"
         found.append((why, query.skip.span, "list the chosen matches: `RETURN MATCHES`"))

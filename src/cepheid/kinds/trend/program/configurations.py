@@ -49,7 +49,7 @@ Guards = frozenset[int]
 def why_not_configured(plan: TrendPlan) -> str:
     """Explain why a linear plan has no such system; "" if it has one."""
     if len(plan.patterns) != 1:
-        return "AND aggregates sets of matches"
+        return "AND makes sets of matches"
     if plan.links is not None:
         return "links with different rules, or UNTIL"
     template = plan.patterns[0]

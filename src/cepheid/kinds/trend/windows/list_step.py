@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
 from cepheid.jobs.owned import EVERYTHING, Owned
+from cepheid.kinds.trend.listing.ended_matches import Listing
 from cepheid.kinds.trend.listing.enumerate import Found, Lister, Places
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
-from cepheid.kinds.trend.listing.match_sets import Listing, sets_of
+from cepheid.kinds.trend.listing.match_sets import sets_of
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.windows.chosen_windows import choose
 from cepheid.kinds.trend.windows.earlier_windows import EarlierWindows
@@ -140,19 +141,41 @@ def _placed(
 
 def _sets(job: Job, stretch: Stretch, owned: Owned) -> Iterator[tuple[Found, NDArray[np.int64]]]:
     """List the sets of matches of a stretch, each with the start of its window (§2.10)."""
+    whole, reported = stretch.segments, _wanted(job, stretch, owned)
+    if not stretch.earlier:
+        # Partitions that end no set now have nothing to tell.
+        some = np.unique(_owner(whole)[reported(whole)])
+        whole = whole.take(some)._replace(base=np.arange(len(some)))
+    least = whole.rows[stretch.bound(whole)]
     listings = []
     for template, judges in zip(job.plan.patterns, job.judges, strict=False):
         lister = Lister(
-            stretch.question, template, stretch.segments, stretch.bound,
+            stretch.question, template, whole, stretch.bound,
             lambda segments: np.ones(len(segments.rows), np.bool_), stretch.turn, judges,
         )  # fmt: skip
         segments = lister.segments
-        turn, start = stretch.turn(segments), stretch.start(segments)
-        least = segments.rows[stretch.bound(segments)]
-        wanted = _wanted(job, stretch, owned)(segments)
-        listings.append(Listing(lister, turn, start, least, wanted))
+        listings.append(
+            Listing(
+                lister, stretch.turn(segments), stretch.start(segments),
+                least[_places(whole, segments)], reported(segments),
+            )
+        )  # fmt: skip
     columns = stretch.question.columns
     return sets_of(listings, job.variables, columns, repeats=bool(stretch.earlier))
+
+
+def _owner(segments: Segments) -> NDArray[np.int64]:
+    """Compute the segment of every row."""
+    return np.repeat(np.arange(len(segments.key)), np.diff(segments.ptr))
+
+
+def _places(whole: Segments, parts: Segments) -> NDArray[np.int64]:
+    """Find the rows of parts in the segments that they are parts of (§4.3)."""
+    if parts is whole:
+        return np.arange(len(whole.rows))
+    width = int(whole.rows.max(initial=0)) + 1
+    names = _owner(whole) * width + whole.rows
+    return np.searchsorted(names, parts.base[_owner(parts)] * width + parts.rows)
 
 
 def _wanted(job: Job, stretch: Stretch, owned: Owned) -> Places:

@@ -160,7 +160,7 @@ def _walker(
 
 def _is_decided(job: Job) -> bool:
     """Check whether an event alone decides about its match, so that none has to be kept."""
-    return job.patterns == 1 and all(map(bounds_span, job.templates))
+    return bounds_span(job.templates)
 
 
 def _ending_bits(job: Job) -> int:
