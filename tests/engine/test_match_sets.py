@@ -130,7 +130,7 @@ def test_more_matches_than_the_limit_are_refused(limit: dict[str, int]) -> None:
 
 def test_matches_of_windows_that_have_passed_are_forgotten() -> None:
     query = cepheid.query("RETURN COUNT(*) PATTERN A AND B WITHIN 4 us SLIDE 4 us")
-    count = sum(query.run(stream(4000))["count"].to_pylist())
+    count = sum(row["count"] for row in query.run(stream(4000)).to_pylist())
     listed = cepheid.query("RETURN MATCHES PATTERN A AND B WITHIN 4 us SLIDE 4 us")
     with cepheid.limits(state=64 * 200), patch.object(enumerate_, "MATCHES_ROOM", 50):
         assert sum(map(len, listed.matches(stream(4000)))) == count

@@ -50,7 +50,7 @@ def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], rows:
 @given(cases(), st.integers(1, 8))
 def test_random_queries_equal_the_oracle_with_every_evaluator(case: Case, rows: int) -> None:
     compiled = query(case.query, schema=case.schema)
-    assume("MATCHES" not in case.query and supported(compiled))
+    assume(case.events and "MATCHES" not in case.query and supported(compiled))
     check(compiled, case.events, rows)
 
 
