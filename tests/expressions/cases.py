@@ -153,6 +153,9 @@ def _texts() -> Iterator[Case]:
     for text in ("REPLACE(a, b)", "REPLACE(a, 'a', b)", "REPLACE(a, b, '__')"):
         yield Case(text, "text", "text")
     yield Case("STARTS_WITH(a, b)", "text", "text")
+    yield Case("LOCATE(b, a)", "text", "text")
+    yield Case("LOCATE('a', a, b)", "text", "whole")
+    yield from (Case(f"LOCATE('b', a, {start})", "text") for start in (-1, 0, 1, 2, 9))
     yield Case("STARTS_WITH(a, 'a')", "text")
     yield from (
         Case(f"a LIKE '{p}'", "text") for p in ("", "a", "a%", "%b", "_", "%a%", "\\%", "a_b")

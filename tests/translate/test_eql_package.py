@@ -24,7 +24,7 @@ pytestmark = needs_eql
 ABSENT = ("bad_field", "missing_field", "fake_field", "null_field", "invalid_field_name")
 """Fields that queries name and no event has."""
 
-SAME = {"event": 93, "several": 36}
+SAME = {"event": 121, "several": 36}
 """How many of the 187 queries for events and 54 sequences and joins are carried over."""
 
 

@@ -66,6 +66,7 @@ FUNCTIONS = {
     "CONCAT": Function(1, None, _TEXT, _T, "CONCAT(text, ...)"),
     "SUBSTRING": Function(2, 3, _TEXT, _T, "SUBSTRING(text, from, length)", 1),
     "REPLACE": Function(2, 3, _TEXT, _T, "REPLACE(text, old, new)"),
+    "LOCATE": Function(2, 3, _TEXT, _I, "LOCATE(part, text, from)", 2),
     "STARTS_WITH": Function(2, 2, _TEXT, _B, "STARTS_WITH(text, start)"),
     "REGEX_MATCH": Function(2, 2, _TEXT, _B, "REGEX_MATCH(text, pattern)"),
     "IN_NETWORK": Function(2, 2, _TEXT, _B, "IN_NETWORK(address, network)"),

@@ -282,6 +282,11 @@ class Expressions:
                 return chosen.otherwise(columns[1]) if len(columns) > 1 else chosen
             case "REGEX_MATCH" | "IN_NETWORK":
                 return match_column(function, columns)
+            case "LOCATE":
+                # Spark finds nothing from a place that is NULL.
+                known = columns[2].isNotNull() if len(columns) > 2 else sf.lit(True)
+                columns[2:] = [_place(column) for column in columns[2:]]
+                return sf.when(known, sf.call_function("locate", *columns).cast("long"))
             case "STARTS_WITH":
                 return sf.startswith(*columns)
             case "YEAR" | "MONTH" | "DAY" | "HOUR" | "MINUTE" | "SECOND":

@@ -144,6 +144,25 @@ def _replaced(text: Vector, old: Vector, new: Vector | None = None) -> Vector:
     return Vector(_rowwise(replace, texts, pa.string()), valid, ValueKind.TEXT)
 
 
+def _located(part: Vector, text: Vector, start: Vector | None = None) -> Vector:
+    """Find the place of a part in texts, from 1 on and from a place on; 0 if there is none."""
+    start = constant(1) if start is None else start
+    values = (part, text, start)
+    length = max(len(v.data) for v in values) if all(len(v.data) for v in values) else 0
+    parts, texts = (plain_texts(full_length(t, length).texts).to_pylist() for t in (part, text))
+    begins = full_length(start, length).data.tolist()
+    rows = zip(parts, texts, begins, strict=True)
+    found = [_place(str(one), str(two), int(begin)) for one, two, begin in rows]
+    valid = reduce(both_valid, [part.valid, text.valid, start.valid])
+    return Vector(np.array(found, np.int64), valid, ValueKind.INTEGER)
+
+
+def _place(part: str, text: str, start: int) -> int:
+    if start < 1:
+        return 0
+    return text.find(part, start - 1) + 1 if part else 1
+
+
 def _starts_with(text: Vector, start: Vector) -> Vector:
     valid = both_valid(text.valid, start.valid)
     if len(start.data) == 1:
@@ -196,6 +215,7 @@ TEXT_FUNCTIONS: dict[str, Callable[..., Vector]] = {
     "CONCAT": concat,
     "SUBSTRING": _substring,
     "REPLACE": _replaced,
+    "LOCATE": _located,
     "STARTS_WITH": _starts_with,
 }
 """Functions of text, NULL if an argument is."""

@@ -401,6 +401,12 @@ def _bits(address: str) -> str | None:
     return None
 
 
+def locate(part: str, text: str, start: int = 1) -> int:
+    """Return the place of a part from a place on, counted from 1, or 0; nothing is at place 1."""
+    places = [n + 1 for n in range(len(text)) if text[n : n + len(part)] == part]
+    return 0 if start < 1 else next((n for n in places if n >= start), 0) if part else 1
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "ABS": abs,
     "ROUND": round_half_up,
@@ -420,6 +426,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "LTRIM": lambda text: text.lstrip(" "),
     "RTRIM": lambda text: text.rstrip(" "),
     "REPLACE": lambda text, old, new="": text.replace(old, new) if old else text,
+    "LOCATE": locate,
     "STARTS_WITH": str.startswith,
     "REGEX_MATCH": lambda text, pattern: re.search(pattern, text) is not None,
     "IN_NETWORK": in_network,

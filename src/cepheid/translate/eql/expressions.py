@@ -12,6 +12,7 @@ from cepheid.expressions.format import format_literal
 from cepheid.translate.eql import tree
 from cepheid.translate.eql.functions import write_call
 from cepheid.translate.eql.meaning import Meaning
+from cepheid.translate.eql.regexes import regex_of
 from cepheid.translate.eql.values import Value
 from cepheid.translate.translated import CannotTranslateError, Settings
 
@@ -207,11 +208,22 @@ class Writer:
             return f"({value.text} {'<>' if no else '='} {format_literal(wildcard)})"
         return f"({value.text} {no}LIKE {format_literal(_like_pattern(wildcard, one))})"
 
-    def regex(self, operand: tree.Expression, pattern: tree.Expression, *, any_case: bool) -> str:
-        """Refuse regular expressions."""
-        del operand, pattern, any_case
-        message = "regular expressions have no counterpart"
-        raise CannotTranslateError(message)
+    def regex(
+        self,
+        operand: tree.Expression,
+        pattern: tree.Expression,
+        *,
+        any_case: bool,
+        whole: bool = True,
+    ) -> str:
+        """Compare a text, or its beginning, with a regular expression."""
+        value = pattern.value if isinstance(pattern, tree.Literal) else None
+        if not isinstance(value, str):
+            message = "regular expressions that are no constants have no counterpart"
+            raise CannotTranslateError(message)
+        written, notes = regex_of(value, whole=whole, any_case=any_case)
+        self.notes |= dict.fromkeys(notes)
+        return f"REGEX_MATCH({self.text(operand).text}, {format_literal(written)})"
 
     # Values ------------------------------------------------------------------------------
 

@@ -44,8 +44,8 @@ def _take(call: tree.Call, least: int, most: int) -> Arguments:
     return call.arguments
 
 
-def _texts(writer: Writer, call: tree.Call) -> list[Value]:
-    found = [writer.text(one) for one in call.arguments]
+def _texts(writer: Writer, arguments: Arguments, call: tree.Call) -> list[Value]:
+    found = [writer.text(one) for one in arguments]
     return [writer.lower(one) for one in found] if call.any_case else found
 
 
@@ -62,12 +62,12 @@ def _constant(expression: tree.Expression) -> str | None:
 
 
 def _starts(writer: Writer, call: tree.Call) -> Value:
-    text, start = _texts(writer, call)
+    text, start = _texts(writer, call.arguments, call)
     return Value(f"STARTS_WITH({text.text}, {start.text})", "boolean")
 
 
 def _ends(writer: Writer, call: tree.Call) -> Value:
-    text, end = (one.text for one in _texts(writer, call))
+    text, end = (one.text for one in _texts(writer, call.arguments, call))
     constant = _constant(call.arguments[1])
     if constant is not None:
         return _like(text, "%", constant, "", any_case=call.any_case)
@@ -75,7 +75,7 @@ def _ends(writer: Writer, call: tree.Call) -> Value:
 
 
 def _contains(writer: Writer, call: tree.Call) -> Value:
-    text, part = (one.text for one in _texts(writer, call))
+    text, part = (one.text for one in _texts(writer, call.arguments, call))
     constant = _constant(call.arguments[1])
     if constant is not None:
         return _like(text, "%", constant, "%", any_case=call.any_case)
@@ -148,6 +148,61 @@ def _substring(writer: Writer, call: tree.Call) -> Value:
     return Value(f"SUBSTRING({text}, {first}, LENGTH({text}) - {start - end})", "text")
 
 
+_FALSE = tree.Literal(value=False)
+
+
+def _index_of(writer: Writer, call: tree.Call) -> Value:
+    """Write the place of a part from a place on, 0 for the first letter; NULL if there is none."""
+    text, part = (one.text for one in _texts(writer, call.arguments[:2], call))
+    given = call.arguments[2] if len(call.arguments) > 2 else tree.Literal(None)
+    start = (given.value or 0) if isinstance(given, tree.Literal) else None
+    _need_constant(call, 1)
+    if not isinstance(start, int) or start < 0:
+        message = "`indexOf` from a place that is no constant has no counterpart"
+        raise CannotTranslateError(message)
+    begin = f", {start + 1}" if start else ""
+    return Value(f"(NULLIF(LOCATE({part}, {text}{begin}), 0) - 1)", "integer")
+
+
+def _between(writer: Writer, call: tree.Call) -> Value:
+    """Write the text between a part and the first other part after it."""
+    _need_constant(call, 1)
+    _need_constant(call, 2)
+    if len(call.arguments) > 3 and call.arguments[3] != _FALSE:
+        message = "`between` up to the last part has no counterpart"
+        raise CannotTranslateError(message)
+    text, left, right = _texts(writer, call.arguments[:3], call)
+    begin = f"LOCATE({left.text}, {text.text})"
+    after = f"({begin} + LENGTH({left.text}))"
+    end = f"LOCATE({right.text}, {text.text}, {after})"
+    plain = writer.text(call.arguments[0]).text
+    found = f"SUBSTRING({plain}, {after}, {end} - {after})"
+    return Value(f"(CASE WHEN {begin} > 0 AND {end} > 0 THEN {found} END)", "text")
+
+
+def _need_constant(call: tree.Call, place: int) -> None:
+    if not _constant(call.arguments[place]):
+        message = f"`{call.name}` of a text that is no constant has no counterpart"
+        raise CannotTranslateError(message)
+
+
+def _match(writer: Writer, call: tree.Call) -> Value:
+    tests = [
+        writer.regex(call.arguments[0], one, any_case=call.any_case, whole=False)
+        for one in call.arguments[1:]
+    ]
+    return Value(f"({' OR '.join(tests)})", "boolean")
+
+
+def _in_network(writer: Writer, call: tree.Call) -> Value:
+    address = writer.text(call.arguments[0]).text
+    for place in range(1, len(call.arguments)):
+        _need_constant(call, place)
+    networks = [writer.text(one).text for one in call.arguments[1:]]
+    tests = [f"IN_NETWORK({address}, {network})" for network in networks]
+    return Value(f"({' OR '.join(tests)})", "boolean")
+
+
 _MANY = 1_000
 _FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     "length": (_length, 1, 1),
@@ -159,4 +214,9 @@ _FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     "string": (_string, 1, 1),
     "number": (_number, 1, 2),
     "substring": (_substring, 2, 3),
+    "indexof": (_index_of, 2, 3),
+    "between": (_between, 3, 4),
+    "match": (_match, 2, _MANY),
+    "matchlite": (_match, 2, _MANY),
+    "cidrmatch": (_in_network, 2, _MANY),
 }
