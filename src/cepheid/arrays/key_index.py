@@ -122,9 +122,9 @@ def _buffer(array: Any) -> pa.Buffer:
     return pa.py_buffer(array)
 
 
-def _empty_table(room: int) -> NDArray[np.int64]:
+def _empty_table(room: int) -> NDArray[np.int32]:
     """Create a table that at most half of its places will be taken of."""
-    return np.full(2 * room, -1, np.int64)
+    return np.full(2 * room, -1, np.int32)
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from cepheid.kernels.prefetch import prefetch
 from cepheid.kernels.tiers import kernel
 
+AHEAD = 16
+"""How many words ahead memory is asked for."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _BYTE = np.uint64(0x100000001B3)
@@ -45,12 +48,14 @@ def number_words(words, table, known, count, begin, out):
     """
     mask = np.uint64(table.shape[0] - 1)
     for i in range(begin, words.shape[0]):
+        if i + AHEAD < words.shape[0]:
+            prefetch(table, np.int64(_mixed(np.uint64(words[i + AHEAD])) & mask))
         word = words[i]
         place = _mixed(np.uint64(word)) & mask
-        number = table[place]
+        number = np.int64(table[place])
         while number >= 0 and known[number] != word:
             place = (place + np.uint64(1)) & mask
-            number = table[place]
+            number = np.int64(table[place])
         if number < 0:
             if count == known.shape[0]:
                 return i, count
@@ -99,13 +104,13 @@ def number_texts(offsets, data, table, hashes, ends, known, count, begin, out):
             code = (code ^ np.uint64(data[place])) * _BYTE
         code = _mixed(code)
         slot = code & mask
-        number = table[slot]
+        number = np.int64(table[slot])
         while number >= 0 and (
             hashes[number] != code
             or not _same(data, first, last, known, ends[number], ends[number + 1])
         ):
             slot = (slot + np.uint64(1)) & mask
-            number = table[slot]
+            number = np.int64(table[slot])
         if number < 0:
             room = known.shape[0] - ends[count]
             if count == hashes.shape[0] or last - first > room:

@@ -44,13 +44,13 @@ class EventPool:
         self._grow(events)
         self._set(rows, events, cells)
 
-    def arrays(self, rows: Numbers) -> EventArrays:
-        """Return events of some rows, in this order; the key is their cell."""
+    def arrays(self, rows: Numbers, times: Numbers, keys: Numbers) -> EventArrays:
+        """Return events of some rows, in this order, with their times and the given keys."""
         assert self._bits is not None, "there are events"
         return EventArrays(
-            self.ts[rows],
-            self.cell[rows],
-            self._bits[rows],
+            times,
+            keys,
+            np.take(self._bits, rows),
             np.take(self._weights, rows, axis=1),
             np.take(self._values, rows, axis=1),
         )

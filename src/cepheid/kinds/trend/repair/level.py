@@ -45,6 +45,8 @@ class Recut(NamedTuple):
     """Of new blocks: the cell, the first time, and where their items begin in ``item``."""
     first: Numbers
     starts: Numbers
+    time: Numbers
+    """Of the items of new blocks: their times and numbers."""
     item: Numbers
 
     @property
@@ -78,7 +80,7 @@ class Level:
         starts = self._cut(merged, stood)
         gone = Items(self.cell[touched], self.first[touched], self.node[touched])
         self._replace(touched, merged, starts, stood)
-        return Recut(gone, merged.cell[starts], merged.time[starts], starts, merged.item)
+        return Recut(gone, merged.cell[starts], merged.time[starts], starts, *merged[1:])
 
     def put_nodes(self, recut: Recut, nodes: Numbers) -> None:
         """Give the new blocks of a change their nodes."""

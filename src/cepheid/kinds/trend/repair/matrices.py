@@ -51,19 +51,16 @@ class Matrices:
         return len(self._arrays)
 
     def of_events(self, events: EventArrays, starts: Numbers) -> Numbers:
-        """Make the matrices of blocks of events; each block begins at a place."""
+        """Make the matrices of blocks of events; each begins at a place; their numbers are keys."""
         nodes = self._take(len(starts))
         edges = np.append(starts, len(events.ts))
         for first in range(0, len(starts), CHUNK_BLOCKS):
             last = min(first + CHUNK_BLOCKS, len(starts))
             part = events.take(slice(int(edges[first]), int(edges[last])))
-            lengths = np.diff(edges[first : last + 1])
             # Times only tell which events are tied; a block is a pane that begins at 0.
             least = int(part.ts.min()) if len(part.ts) else 0
-            part = part._replace(
-                ts=part.ts - least, key=np.repeat(np.arange(len(lengths)), lengths)
-            )
-            self._put(nodes[first:last], self._summarised(part, len(lengths)))
+            part = part._replace(ts=part.ts - least, key=part.key - first)
+            self._put(nodes[first:last], self._summarised(part, last - first))
         return nodes
 
     def _summarised(self, events: EventArrays, blocks: int) -> list[Summary]:

@@ -34,7 +34,7 @@ from cepheid.plans.plan import TrendPlan, WindowKind
 
 Numbers = NDArray[np.int64]
 
-LEAF_EVENTS, FAN = 64, 32
+LEAF_EVENTS, FAN = 32, 16
 """Events of a block, and blocks of a block above it."""
 
 KEYS_AT_ONCE = 1 << 14
@@ -106,7 +106,8 @@ class Repairs:
         if not len(recut.starts):
             return np.zeros(0, np.int64)
         if number == 0:
-            return self.matrices.of_events(self.pool.arrays(recut.item), recut.starts)
+            events = self.pool.arrays(recut.item, recut.time, recut.block)
+            return self.matrices.of_events(events, recut.starts)
         return self.matrices.of_nodes(recut.item, recut.block, len(recut.starts))
 
     def _rows(self, needed: Numbers, touched: Numbers) -> pa.Table:
@@ -156,7 +157,7 @@ class Repairs:
     def to_bytes(self) -> bytes:
         """Serialize the events; matrices are made anew."""
         items = self.levels[0].everything()
-        arrays = self.pool.arrays(items.item) if len(items) else None
+        arrays = self.pool.arrays(*items[::-1]) if len(items) else None
         keys = key_table(self.cells.keys, np.arange(len(self.cells.keys)), self.schema)
         events = {
             "row": items.item,
