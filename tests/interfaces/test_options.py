@@ -176,6 +176,8 @@ REFUSED: list[tuple[str, ...]] = [
     (*TRANSLATE, "--from", "eql", "--format", "nonsense"),
     (*TRANSLATE, "--from", "eql", "--field", "nonsense"),
     (*TRANSLATE, "--from", "eql", "--schema", "nonsense"),
+    (*TRANSLATE, "--from", "eql", "--mapping", "windows"),
+    (*TRANSLATE, "--from", "sigma", "--mapping", "nonsense"),
     ("translate", "nonsense", "--from", "eql"),
     ("backtest", "rules"),
     ("backtest", "nonsense", "--store", "store"),

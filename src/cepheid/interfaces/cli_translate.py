@@ -19,7 +19,7 @@ REPORTS = {".md": "markdown", ".json": "json", ".txt": "text"}
 
 def translate(
     path: Annotated[Path, Argument(help="A file of rules, or a folder.")],
-    dialect: Annotated[str, Option("--from", help="The language: eql, eql-python.")],
+    dialect: Annotated[str, Option("--from", help="The language: eql, eql-python, sigma.")],
     output: Annotated[
         Path | None, Option("--output", "-o", help="Write the rules to this new folder.")
     ] = None,
@@ -34,6 +34,9 @@ def translate(
     flat: Annotated[
         bool, Option("--flat", help="A field a.b is a column of this name, not of a structure.")
     ] = False,
+    mapping: Annotated[
+        str, Option(help="For sigma: a file that maps fields and log sources, or windows.")
+    ] = "",
     schema: SchemaOption = None,
     time: TimeOption = "ts",
     type_: Annotated[
@@ -64,6 +67,16 @@ def translate(
         raise WrongUseError(message)
     chosen = DIALECTS[dialect]
     settings = _settings(fields or [], flat, schema, time, type_ or chosen.type)
+    if mapping and chosen.name != "sigma":
+        message = "--mapping goes with --from sigma"
+        raise WrongUseError(message)
+    if mapping:
+        from cepheid.translate.sigma.mapping import BUILT_IN, with_mapping
+
+        if mapping not in BUILT_IN and not Path(mapping).is_file():
+            message = f"--mapping names a file, or {', '.join(BUILT_IN)}, not {mapping}"
+            raise WrongUseError(message)
+        settings = with_mapping(settings, mapping)
     rules = translate_path(path, chosen, settings)
     try:
         if output is not None:

@@ -60,12 +60,30 @@ class SourceFile(NamedTuple):
     text: str
 
 
+class Log(NamedTuple):
+    """Where the events of a log source are, by the parts of it that are named.
+
+    ``from_`` is the name after FROM, ``where`` a condition on all events of the log, ``type`` their
+    value of the column of types. ``fields`` are columns that are called otherwise in this log, and
+    ``keywords`` the columns that are searched for words without a field.
+    """
+
+    source: Mapping[str, str]
+    from_: str = ""
+    where: str = ""
+    type: str = ""
+    fields: Mapping[str, str] = {}
+    keywords: tuple[str, ...] = ()
+
+
 class Settings(NamedTuple):
     """The schema that rules cannot state: names of columns, and their types.
 
     ``fields`` has the columns of fields that are called otherwise. With ``flat``, a field such as
     ``process.name`` is a column of this name, otherwise a field of a structure. ``types`` are the
-    types of columns that are known: ``text``, ``integer``, ``double`` or ``boolean``.
+    types of columns that are known: ``text``, ``integer``, ``double`` or ``boolean``. ``logs`` are
+    the logs of log sources, ``keywords`` the columns of words without a field, ``placeholders`` the
+    values that stand for a name in a rule.
     """
 
     type: str = "type"
@@ -73,6 +91,9 @@ class Settings(NamedTuple):
     flat: bool = False
     fields: Mapping[str, str] = {}
     types: Mapping[str, str] = {}
+    logs: tuple[Log, ...] = ()
+    keywords: tuple[str, ...] = ()
+    placeholders: Mapping[str, Sequence[str]] = {}
 
     def column(self, field: str) -> str:
         """Write the column of a field, as the language does."""

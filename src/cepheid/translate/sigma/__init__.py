@@ -1,0 +1,1 @@
+"""Rules of Sigma in, rules of Cepheid out: detections, correlations and filters."""
