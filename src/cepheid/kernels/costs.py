@@ -13,6 +13,7 @@ _RATES_S = {
     "next_match.run_next_segments": 30e-6,
     "panes.aggregate_panes": 32e-6,
     "prefix_wide.run_wide": 55e-6,
+    "shared_lanes.run_shared": 25e-6,
     "shared_panes.run_shared_panes": 30e-6,
     "shared_trailing.run_shared_trailing": 40e-6,
     "shared_trailing_counts.count_shared_trailing": 12e-6,
