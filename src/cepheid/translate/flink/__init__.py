@@ -1,0 +1,1 @@
+"""Flink SQL: its MATCH_RECOGNIZE is that of Cepheid, but for what is noted."""

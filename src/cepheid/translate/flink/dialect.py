@@ -1,0 +1,109 @@
+"""Scripts of Flink SQL in, the row patterns in them out.
+
+A statement with a query that has MATCH_RECOGNIZE is a rule: ``SELECT``, ``INSERT INTO t SELECT`` or
+``CREATE VIEW v AS SELECT``. Statements without a query (``CREATE TABLE``, ``SET``) are no rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+import msgspec
+
+from cepheid.expressions.format import format_name
+from cepheid.translate.translated import Dialect, Settings, SourceFile, Translated
+
+_TOKEN = re.compile(
+    r"(?P<COMMENT>--[^\n]*|/\*.*?\*/)|(?P<TEXT>'(?:[^']|'')*')|(?P<NAME>`(?:[^`]|``)*`)"
+    r"|(?P<WORD>\w+)|(?P<MARK>.)",
+    re.DOTALL,
+)
+_NAME = r"((?:`[^`]+`|[\w.])+)"
+_INTO = re.compile(rf"\s*INSERT\s+(?:INTO|OVERWRITE)\s+{_NAME}\s*(?:\([^)]*\)\s*)?", re.IGNORECASE)
+_VIEW = re.compile(
+    rf"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}\s+AS\s+",
+    re.IGNORECASE,
+)
+_QUERY = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
+_ROWTIME = re.compile(r"\bMATCH_ROWTIME\s*\(\s*\)", re.IGNORECASE)
+
+NO_SKIP = (
+    "without AFTER MATCH the search goes on behind the last row of a match, as in SQL: write the "
+    "clause if your Flink does otherwise"
+)
+DIVIDES = "`/` of whole numbers cuts digits in Flink, and is exact here"
+
+
+class Statement(NamedTuple):
+    """A query of a script, and the table or view that it fills."""
+
+    name: str
+    text: str
+
+
+def translate_flink(files: Sequence[SourceFile], settings: Settings) -> Iterator[Translated]:
+    """Translate the queries of all scripts."""
+    for file in files:
+        stem = PurePosixPath(file.path).with_suffix("").as_posix()
+        for statement in statements_of(file.text):
+            rule = Translated(statement.name or stem, file=file.path)
+            yield _translated(rule, statement.text, settings)
+
+
+def _translated(rule: Translated, text: str, settings: Settings) -> Translated:
+    marks = list(_code(text))
+    words = [word.upper() for word in marks]
+    if "MATCH_RECOGNIZE" not in words:
+        return rule.refused("only queries with MATCH_RECOGNIZE are carried over")
+    if "MATCH_PROCTIME" in words:
+        return rule.refused("`MATCH_PROCTIME()` asks for the time of the machine")
+    notes = []
+    if "AFTER" not in words:
+        notes.append(NO_SKIP)
+    if "/" in marks:
+        notes.append(DIVIDES)
+    query = _ROWTIME.sub(f"LAST({format_name(settings.time)})", text).strip()
+    return msgspec.structs.replace(rule, query=query, notes=tuple(notes))
+
+
+def _code(text: str) -> Iterator[str]:
+    """Yield the words and marks of a text, without comments, texts and quoted names."""
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup in ("WORD", "MARK") and not match.group().isspace():
+            yield match.group()
+
+
+def statements_of(script: str) -> Iterator[Statement]:
+    """Yield the queries of a script.
+
+    Examples
+    --------
+    >>> list(statements_of("SET a = 'b;c'; INSERT INTO `out` SELECT 1 -- one; two"))
+    [Statement(name='out', text='SELECT 1')]
+    """
+    for text in _split(script):
+        name = ""
+        for head in (_INTO, _VIEW):
+            match = head.match(text)
+            if match is not None:
+                name, text = match[1].replace("`", ""), text[match.end() :]
+        if _QUERY.match(text):
+            yield Statement(name, text.strip())
+
+
+def _split(script: str) -> Iterator[str]:
+    """Cut a script at its semicolons, and leave its comments out."""
+    parts: list[str] = []
+    for match in _TOKEN.finditer(script):
+        if match.group() == ";":
+            yield "".join(parts)
+            parts = []
+        else:
+            parts.append(" " if match.lastgroup == "COMMENT" else match.group())
+    yield "".join(parts)
+
+
+FLINK_SQL = Dialect("flink-sql", "Flink SQL", (".sql",), "type", translate_flink)

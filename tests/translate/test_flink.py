@@ -1,0 +1,68 @@
+"""Scripts of Flink SQL: row patterns are carried over, with notes where Flink differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+import cepheid
+from cepheid.translate.flink.dialect import DIVIDES, FLINK_SQL, NO_SKIP
+from cepheid.translate.translate import translate_path
+from cepheid.translate.translated import Outcome, Settings, Translated
+
+CLAUSE = """MATCH_RECOGNIZE (
+    PARTITION BY symbol
+    ORDER BY rowtime
+    MEASURES FIRST(A.price) AS first, LAST(A.price) AS low, MATCH_ROWTIME() AS at
+    ONE ROW PER MATCH
+    AFTER MATCH SKIP PAST LAST ROW
+    PATTERN (A+ B) WITHIN INTERVAL '1' HOUR
+    DEFINE A AS LAST(A.price, 1) IS NULL OR A.price < LAST(A.price, 1), B AS B.price > A.price
+)"""
+SETTINGS = Settings(time="rowtime")
+
+
+def _rules(tmp_path: Path, script: str) -> list[Translated]:
+    (tmp_path / "dips.sql").write_text(script)
+    return translate_path(tmp_path, FLINK_SQL, SETTINGS)
+
+
+def test_a_row_pattern_of_a_script_runs(tmp_path: Path) -> None:
+    script = f"""
+        CREATE TABLE Ticker (symbol STRING, price DOUBLE, rowtime TIMESTAMP(3));
+        SET 'a' = 'b;c'; -- no; rule
+        INSERT INTO dips SELECT * FROM Ticker {CLAUSE} AS T;
+        CREATE TEMPORARY VIEW again AS SELECT T.low FROM Ticker {CLAUSE} T;
+        SELECT low FROM Ticker {CLAUSE}
+    """
+    rules = _rules(tmp_path, script)
+    assert [one.name for one in rules] == ["dips", "again", "dips (2)"]
+    assert {one.outcome for one in rules} == {Outcome.EXACT}
+    events = pa.table(
+        {
+            "rowtime": pa.array([0, 1, 2, 3], pa.timestamp("s")),
+            "symbol": ["x"] * 4,
+            "price": [9.0, 7.0, 5.0, 8.0],
+        }
+    )
+    (row,) = cepheid.query(rules[0].query, time="rowtime").run(events).to_pylist()
+    assert (row["symbol"], row["first"], row["low"]) == ("x", 9.0, 5.0)
+    assert row["at"] == events["rowtime"][3].as_py()
+
+
+def test_where_flink_differs_a_note_says_so(tmp_path: Path) -> None:
+    without = CLAUSE.replace("AFTER MATCH SKIP PAST LAST ROW", "")
+    halves = CLAUSE.replace("B.price > A.price", "B.price / 2 > A.price")
+    rules = _rules(tmp_path, f"SELECT * FROM t {without}; SELECT * FROM t {halves} -- a / b")
+    assert [one.notes for one in rules] == [(NO_SKIP,), (DIVIDES,)]
+
+
+def test_what_has_no_counterpart_is_refused(tmp_path: Path) -> None:
+    machine = CLAUSE.replace("MATCH_ROWTIME", "MATCH_PROCTIME")
+    other = CLAUSE.replace("ORDER BY rowtime", "ORDER BY proctime")
+    script = f"SELECT 'MATCH_RECOGNIZE' FROM t; SELECT * FROM t {machine}; SELECT * FROM t {other}"
+    plain, clock, time = _rules(tmp_path, script)
+    assert plain.reasons == ("only queries with MATCH_RECOGNIZE are carried over",)
+    assert "the time of the machine" in clock.reasons[0]
+    assert "E404" in time.reasons[0]
