@@ -89,10 +89,11 @@ def _check_node(node: tree.Node, findings: Findings) -> None:
         case tree.Conjunction():
             findings.add(
                 "E303",
-                "`AND` is nested in another pattern",
+                "`AND` is nested in another pattern, which has matches and no sets of them",
                 node.span,
                 "use it once, at the top: `PATTERN P AND Q`",
                 "for events in any order write `SEQ(A, B) OR SEQ(B, A)`",
+                "instead of `(P AND Q) OR R`, ask for `P AND Q` and for `R` in a query each",
             )
         case tree.Repeat(most=0):
             message = "a repetition of zero times matches nothing"
