@@ -128,3 +128,21 @@ def test_sums_beyond_doubles_are_refused() -> None:
     events = pa.table({"ts": [1, 2], "type": ["A", "A"], "x": [1e308, 1e308]})
     with pytest.raises(DataError, match="E576"):
         cepheid.query("RETURN HISTOGRAM(SUM(A.x)) PATTERN A+").run(events)
+
+
+def test_huge_values_of_many_windows_are_added_up_in_each_of_them() -> None:
+    events = pa.table(
+        {
+            "ts": pa.array(range(0, 120, 2), pa.int64()),
+            "type": ["A"] * 60,
+            "x": pa.array([1e307] * 40 + [2.0] * 20),
+        }
+    )
+    text = "RETURN HISTOGRAM(SUM(A.x)) PATTERN SEQ(A) WITHIN 4 us SLIDE 4 us"
+    rows = cepheid.query(text).run(events).to_pylist()
+    counted = {}
+    for row in rows:
+        counted[row["window_start"]] = counted.get(row["window_start"], 0) + row["matches"]
+    assert counted == dict.fromkeys(range(0, 120, 4), 2.0)
+    huge = [row for row in rows if row["window_start"] < 80]
+    assert all(abs(row["sum_A_x"] - 1e307) <= row["error"] + 1e295 for row in huge)

@@ -222,9 +222,11 @@ class _Counter:
         return DataError([Diagnostic("E576", f"{message}has no bin", helps=helps)])
 
     def _in_segments(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Add up numbers of rows by segment."""
-        sums = np.append(0, np.cumsum(numbers))
-        found: NDArray[Any] = sums[self._segments.ptr[1:]] - sums[self._segments.ptr[:-1]]
+        """Add up numbers of rows by segment, each on its own: a running sum would overflow."""
+        ptr = self._segments.ptr
+        found = np.zeros(len(ptr) - 1, numbers.dtype)
+        full = np.flatnonzero(np.diff(ptr))
+        found[full] = np.add.reduceat(numbers, ptr[:-1][full])
         return found
 
 
