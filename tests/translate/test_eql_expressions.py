@@ -66,6 +66,9 @@ def test_conditions_of_elasticsearch(condition: str, expected: str) -> None:
         ("t <= u", "LOWER(t) <= LOWER(u)"),
         ("n % 4 == 1", "(n % 4 + 4) % 4 = 1"),
         ('t in ("A*")', "LOWER(t) = 'a*'"),
+        ('wildcard(t, "a?*")', "LOWER(t) LIKE 'a?%'"),
+        ("not (n < null)", "NOT NULL"),
+        ("not null", "NOT NULL"),
     ],
 )
 def test_conditions_of_the_package(condition: str, expected: str) -> None:
@@ -87,6 +90,7 @@ def test_conditions_of_the_package(condition: str, expected: str) -> None:
         ("t == ", "cannot be read at 1:16"),
         ("t == `", "cannot be read at 1:16"),
         ("n ~ 3", "the query goes on"),
+        ("t in (null, u)", "null in the list"),
         ('t regex "a@b"', "in Lucene"),
         ('match(t, "(?=a)")', "RE2"),
         ("t regex u", "no constants"),

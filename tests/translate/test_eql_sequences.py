@@ -46,6 +46,9 @@ def test_until_ends_all_that_is_pending() -> None:
     # An event that goes on and ends does not go on.
     text = "sequence [a where true] [b where true] until [b where n == 1]"
     assert _found(text, "abb") == []
+    noted = write_query(text, SETTINGS, ELASTICSEARCH)
+    assert noted.notes == ("an event that meets `until` and a stage ends the sequence",)
+    assert not write_query(text, SETTINGS, PYTHON).notes
 
 
 def test_missing_events_and_runs() -> None:

@@ -49,6 +49,12 @@ class Writer:
         other._place = place
         return other
 
+    def note_what_ends(self) -> None:
+        """Note, where it is not known for certain, that ``until`` comes before the stages."""
+        if not self._meaning.ends_first:
+            note = "an event that meets `until` and a stage ends the sequence"
+            self.notes[note] = None
+
     # Keys --------------------------------------------------------------------------------
 
     @property
@@ -94,7 +100,7 @@ class Writer:
             case tree.Literal(value=bool(value)):
                 return "TRUE" if value else "FALSE"
             case tree.Literal(value=None):
-                return "FALSE"  # Neither true nor false selects nothing.
+                return "NULL"  # Neither true nor false, and so is its opposite.
             case tree.Logic(operator=operator, operands=operands):
                 parts = (self.condition(one) for one in operands)
                 return f"({f' {operator.upper()} '.join(parts)})"
@@ -125,12 +131,12 @@ class Writer:
             if pattern and self._meaning.wildcards and operator in _OPERATORS:
                 no = "NOT " if operator == "!=" else ""
                 value = str(right.value)
-                return self.like(left, value, any_case=self._meaning.any_case, one="", no=no)
+                return self.like(left, value, any_case=self._meaning.any_case, no=no)
         return self._compared(operator, left, right, any_case=self._meaning.any_case)
 
     def _with_null(self, operand: tree.Expression, operator: str) -> str:
         if operator not in _OPERATORS:
-            return "FALSE"  # Nothing is smaller or larger than null.
+            return "NULL"  # Nothing is smaller or larger than null, and nothing is not.
         no = "NOT " if operator == "!=" else ""
         text = self.truth_or_value(operand)
         return f"({text} IS {no}NULL)"
@@ -181,7 +187,8 @@ class Writer:
                 message = "`like` takes texts"
                 raise CannotTranslateError(message)
             elif isinstance(item, tree.Literal) and item.value is None:
-                tests.append(self._with_null(test.operand, "=="))
+                message = f"null in the list of `{test.operator}` has no counterpart"
+                raise CannotTranslateError(message)
             else:
                 tests.append(self._compared("==", test.operand, item, any_case=any_case))
         return self._any(tests)
@@ -197,10 +204,10 @@ class Writer:
         wildcard: str,
         *,
         any_case: bool,
-        one: str = "?",
         no: str = "",
     ) -> str:
-        """Compare a text with a wildcard; ``one`` is the character that stands for one."""
+        """Compare a text with a wildcard."""
+        one = "" if self._meaning.wildcards else "?"
         value = self.text(operand)
         if any_case:
             value, wildcard = self.lower(value), wildcard.lower()

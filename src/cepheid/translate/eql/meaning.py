@@ -9,8 +9,10 @@ class Meaning(NamedTuple):
     """Where Elasticsearch and the Python package ``eql`` differ.
 
     ``any_case``: texts are compared without regard to case by every operator and function.
-    ``wildcards``: ``==`` and ``!=`` with a text that has ``*`` compare with a wildcard pattern.
+    ``wildcards``: ``==`` and ``!=`` with a text that has ``*`` compare with a wildcard pattern,
+    and in no pattern does ``?`` stand for a letter.
     ``floors``: the remainder has the sign of the divisor.
+    ``ends_first``: an event that meets ``until`` ends a sequence that it would go on with.
     ``null_keys``: events of a sequence that all lack a key have the same key.
     """
 
@@ -18,8 +20,11 @@ class Meaning(NamedTuple):
     wildcards: bool
     floors: bool
     null_keys: bool
+    ends_first: bool
 
 
-ELASTICSEARCH = Meaning(any_case=False, wildcards=False, floors=False, null_keys=False)
-PYTHON = Meaning(any_case=True, wildcards=True, floors=True, null_keys=True)
+ELASTICSEARCH = Meaning(
+    any_case=False, wildcards=False, floors=False, null_keys=False, ends_first=False
+)
+PYTHON = Meaning(any_case=True, wildcards=True, floors=True, null_keys=True, ends_first=True)
 PYTHON_BY_CASE = PYTHON._replace(any_case=False)

@@ -114,6 +114,7 @@ class _Several:
         pairs = list(zip(self._names, self._present, strict=True))
         for name, stage in pairs[1:]:
             if _may_be_both(stage.events, until.events):
+                self._writer.note_what_ends()
                 tested = self._writer.of(name).events(until.events)
                 self._tests.append(f"(NOT COALESCE({tested}, FALSE))")
 
