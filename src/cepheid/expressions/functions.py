@@ -121,11 +121,45 @@ OTHER_FUNCTIONS = {
     "PERCENTILE_CONT": "PERCENTILE(x, 0.9)",
     "DATE_TRUNC": "WINDOW 1 hour",
     "DATE_PART": "HOUR(time)",
+    "QUANTILE": "PERCENTILE(x, 0.9)",
+    "QUANTILE_CONT": "PERCENTILE(x, 0.9)",
+    "UNIQ": "COUNT(DISTINCT x)",
+    "UNIQEXACT": "COUNT(DISTINCT x)",
+    "BOOL_OR": "MAX(CASE WHEN condition THEN 1 ELSE 0 END)",
+    "BOOL_AND": "MIN(CASE WHEN condition THEN 1 ELSE 0 END)",
+    "COUNT_IF": "SUM(CASE WHEN condition THEN 1 ELSE 0 END)",
+    "COUNTIF": "SUM(CASE WHEN condition THEN 1 ELSE 0 END)",
+    "ANY_VALUE": "GROUP BY x",
+    "DATE_DIFF": "b.ts - a.ts",
+    "DATEDIFF": "b.ts - a.ts",
+    "TIMESTAMPDIFF": "b.ts - a.ts",
+    "DATE_ADD": "ts + 1 day",
+    "DATEADD": "ts + 1 day",
+    "DATE_FORMAT": "YEAR(ts), MONTH(ts) or DAY(ts)",
+    "STRFTIME": "YEAR(ts), MONTH(ts) or DAY(ts)",
+    "TO_DATE": "CAST(x AS DATE)",
+    "TO_TIMESTAMP": "CAST(x AS TIMESTAMP)",
+    "TOSTARTOFHOUR": "WINDOW 1 hour",
+    "TUMBLE_START": "WINDOW 1 hour, whose rows have window_start",
+    "TUMBLE_END": "WINDOW 1 hour, whose rows have window_end",
     "LAG": "PREV(S).attribute",
     "LEAD": "NEXT(S).attribute",
 }
 """Functions of other languages, and what comes nearest."""
 
+
+NO_LISTS = frozenset(
+    [
+        *("ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET", "STRING_AGG", "LISTAGG", "GROUP_CONCAT"),
+        *("MAX_BY", "MIN_BY", "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN"),
+    ]
+)
+"""Aggregates that row patterns have, and SELECT and RETURN have not."""
+
+OF_ONES_OWN = frozenset(
+    ["NOW", "CURRENT_DATE", "EPOCH", "UNIX_TIMESTAMP", "DAYOFWEEK", "DAYOFYEAR", "QUARTER", "WEEK"]
+)
+"""Functions of times that are left to functions of one's own."""
 
 OTHER_AGGREGATES = frozenset(
     [
@@ -136,7 +170,6 @@ OTHER_AGGREGATES = frozenset(
         "VARIANCE",
         "VAR",
         "PERCENTILE",
-        "ARRAY_AGG",
         "MODE",
         "VAR_POP",
         "VAR_SAMP",
@@ -153,6 +186,12 @@ def nearest_function(name: str) -> str:
             "the aggregates are COUNT, SUM, AVG, MIN and MAX, in RETURN also VAR and STDDEV; "
             "SELECT has MEDIAN and PERCENTILE, too"
         )
+    if name.upper() in NO_LISTS:
+        return (
+            "it is a measure of row patterns: `FROM s MATCH_RECOGNIZE (… MEASURES … PATTERN (A+))`"
+        )
+    if name.upper() in OF_ONES_OWN:
+        return f'make it one of your own: `cepheid.function("{name.upper()}", …)`, or a column'
     near = OTHER_FUNCTIONS.get(name.upper())
     if near:
         return f"write `{near}`"

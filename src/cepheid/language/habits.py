@@ -10,6 +10,7 @@ import re
 
 from cepheid.expressions.format import KEYWORDS
 from cepheid.expressions.functions import FUNCTIONS
+from cepheid.language.sql_habits import other_select
 
 MARKS = {
     "->": "for one event after the other write `SEQ({0})`",
@@ -161,6 +162,8 @@ def other_words(before: list[str], rest: str) -> str:
 
 def other_clauses(text: str, start: int) -> str:
     """Return a help for what other SQL has in a SELECT, or an empty text."""
+    if help_ := other_select(text, start):
+        return help_
     before, rest = text[:start].rstrip().upper(), text[start:].upper()
     if before.endswith("FROM") and rest.startswith("("):
         return _FROM_ANOTHER

@@ -18,6 +18,7 @@ from cepheid.language.habits import (
 )
 from cepheid.language.lalr import END, Token, UnexpectedTokenError
 from cepheid.language.lexer import PUNCTUATION, is_select, words_before
+from cepheid.language.sql_habits import other_statements
 
 CLAUSES = {
     "RETURN": "RETURN",
@@ -209,7 +210,7 @@ def _helps(token: Token, accepted: set[str], text: str) -> list[str]:
     start = len(text) if token.type == END else token.start_pos or 0
     before = words_before(text, start, 2)
     selects = is_select(text) or word.upper() == "WITH"
-    phrase = other_clauses(text, start) if selects else ""
+    phrase = other_clauses(text, start) if selects else other_statements(text)
     phrase = phrase or _explain_phrase(before, text[start:], accepted)
     phrase = phrase or other_words(before, text[start:]) or other_mark(text, start)
     if phrase:
