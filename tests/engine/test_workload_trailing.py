@@ -130,6 +130,24 @@ def test_a_leading_not_says_why_it_runs_alone(clauses: str, why: str) -> None:
     assert why in workload([text]).explain()
 
 
+def test_the_plan_draws_matches_that_begin_behind_a_not_and_tells_of_expiries() -> None:
+    texts = [
+        f"RETURN COUNT(*) PATTERN {pattern} WITHIN 9 s EMIT ON EXPIRY"
+        for pattern in ("SEQ(NOT E, A, B)", "SEQ(NOT E, A, C)", "SEQ(A, B)")
+    ]
+    told = [line.strip() for line in workload(texts).explain().splitlines()]
+    assert told[4:] == [
+        "rows come when matches end, and when events leave",
+        "start (not E)",
+        "└─ A, 2 queries",
+        "├─ B → q1",
+        "└─ C → q2",
+        "start",
+        "└─ A",
+        "└─ B → q3",
+    ]
+
+
 def test_rows_that_do_not_fit_are_computed_again() -> None:
     with mock.patch.object(shared_trailing, "ROOM_BYTES", 64):
         for clauses in (*CLAUSES[:2], *CLAUSES[-2:]):

@@ -40,6 +40,7 @@ def test_rules_come_from_a_folder_or_a_table(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("no rule")
     found = read_rules(folder)
     assert found == RulesRead({"ab": Rule("ab", AB), "more/ac": Rule("more/ac", AC)})
+    assert read_rules(folder / "ab.cq") == RulesRead({"ab": Rule("ab", AB)})
     table = pa.table({"name": ["ab", "ac"], "query": [AB, AC]})
     csv.write_csv(table, tmp_path / "rules.csv")
     parquet.write_table(table, tmp_path / "rules.parquet")

@@ -18,6 +18,7 @@ NAME, TEXT = "name", "query"
 """The columns that every table of rules has."""
 
 YAML = (".yaml", ".yml")
+QUERY = ".cq"
 _HEADER = re.compile(r"\s*(?:--|//|#)\s*@(\w+)\s*:\s*(.*?)\s*")
 _COMMENT = re.compile(r"\s*(?:(?:--|//|#).*)?")
 
@@ -106,6 +107,8 @@ def _written(place: Place) -> Iterator[Written | CepheidError]:
         yield from _in_database(place)
     elif place.is_dir():
         yield from _in_folder(place)
+    elif place.suffix == QUERY:
+        yield _in_file(place, place.stem, place.name)
     elif place.suffix.lower() in YAML:
         yield from _in_yaml(place, place.stem)
     else:
@@ -118,14 +121,16 @@ def _in_folder(path: Path) -> Iterator[Written | CepheidError]:
         if file.is_dir() or any(part.startswith(".") for part in place.parts):
             continue  # Editors keep such files while others are open.
         name = place.with_suffix("").as_posix()
-        if file.suffix == ".cq":
-            text = _text_of(file, name)
-            if isinstance(text, str):
-                yield Written({TEXT: text, **_header(text)}, name, place.as_posix())
-            else:
-                yield text
+        if file.suffix == QUERY:
+            yield _in_file(file, name, place.as_posix())
         elif file.suffix.lower() in YAML:
             yield from _in_yaml(file, name)
+
+
+def _in_file(file: Path, name: str, place: str) -> Written | CepheidError:
+    """Read a file that is one rule, with its fields in the comments above the query."""
+    text = _text_of(file, name)
+    return Written({TEXT: text, **_header(text)}, name, place) if isinstance(text, str) else text
 
 
 def _text_of(file: Path, name: str) -> str | CepheidError:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cepheid.kinds.workload.explain_look_back import describe_look_back
 from cepheid.kinds.workload.explain_words import (
     list_names,
     name_symbol,
     where_and_what,
 )
+from cepheid.kinds.workload.look_back_sharing import needs_expiries
 from cepheid.kinds.workload.shared_system import UNIT, Node, SharedSystem, merge_vectors
 from cepheid.kinds.workload.sharing import Group, Method, SharedPlan
 
@@ -74,6 +77,8 @@ def _describe_group(shared: SharedPlan, group: Group) -> list[str]:
         f"{group.method.value}: {len(system.nodes) - 1:,} {numbers} a key instead of "
         f"{system.before:,}, because numbers with equal inflow are equal",
     ]
+    if needs_expiries(plan):
+        lines.append("rows come when matches end, and when events leave")
     lines += _draw(group, names)
     if group.method is not Method.VECTOR:
         lines += _common_parts(group)
@@ -94,7 +99,7 @@ def _draw(group: Group, names: list[str]) -> list[str]:
     for name, outputs in zip(names, system.outputs, strict=True):
         for node_number in outputs:
             ends.setdefault(node_number, []).append(name)
-    lines = ["start"]
+    lines: list[str] = []
 
     def draw(number: int, indent: str) -> None:
         own = children.get(number, [])
@@ -106,7 +111,12 @@ def _draw(group: Group, names: list[str]) -> list[str]:
             lines.append(f"{indent}{'└─' if final else '├─'} {text}")
             draw(child, indent + ("   " if final else "│  "))
 
-    draw(UNIT, "")
+    for number in children:
+        node = system.nodes[number]
+        if not node.sources:
+            # Matches that begin behind a NOT have a start of their own.
+            lines.append(f"start{_negated(group, node.clears)}")
+            draw(number, "")
     if len(lines) > LINES_MAX:
         rest = len(lines) - LINES_MAX
         lines = [*lines[:LINES_MAX], f"… {rest:,} more"]
@@ -120,11 +130,15 @@ def _label(group: Group, system: SharedSystem, number: int) -> str:
     text += "+" if number in node.sources else ""
     # A negated pattern of several events moves matches on, and ends them at its last event.
     moved = {other.symbol for other in system.nodes if other.once and number in other.sources}
-    without = [name_symbol(group.symbols[s]) for s in node.clears if s not in moved]
-    if without and not group.plan.patterns[0].guards:
-        without = []
-    text += f" (not {', '.join(without)})" if without else ""
+    without = [s for s in node.clears if s not in moved]
+    text += _negated(group, without) if group.plan.patterns[0].guards else ""
     return text + (f", {node.shares} queries" if node.shares > 1 else "")
+
+
+def _negated(group: Group, symbols: Sequence[int]) -> str:
+    """Name the events that end what waits behind a NOT; "" if there is none."""
+    names = ", ".join(name_symbol(group.symbols[symbol]) for symbol in symbols)
+    return f" (not {names})" if names else ""
 
 
 def _common_parts(group: Group) -> list[str]:
