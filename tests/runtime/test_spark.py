@@ -20,7 +20,9 @@ from tests.runtime.cases import same
 
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import BindError, UnsupportedError
+from cepheid.runtimes.spark import batch
 from cepheid.runtimes.spark.batch import project
+from cepheid.runtimes.spark.key_spread import spread_keys, task_of
 from cepheid.runtimes.spark.partition_profile import profile_partitions
 from cepheid.spark.failures import clear_error
 from cepheid.spark.session import collect
@@ -183,15 +185,68 @@ def test_contiguous_matches_are_broken_by_what_filters_would_drop(spark: SparkSe
     check(spark, text, events)
 
 
-def test_one_heavy_key_is_not_left_to_one_task(spark: SparkSession) -> None:
-    events = events_of(3000, keys=60)
-    heavy = pa.array(np.where(np.arange(3000) % 4, 7, events["key"].to_numpy()))
-    skewed = events.set_column(2, "key", heavy)
-    frame = frame_of(spark, skewed)
-    q = query("RETURN key, COUNT(*) PATTERN SEQ(A, B) GROUP-BY key")
+def with_a_heavy_key(count: int) -> pa.Table:
+    """Return events of which three of four have one key."""
+    events = events_of(count, keys=60)
+    heavy = pa.array(np.where(np.arange(count) % 4, 7, events["key"].to_numpy()))
+    return events.set_column(2, "key", heavy)
+
+
+EDGES = "RETURN key, COUNT(*) PATTERN A+ WHERE [key] AND A.x < NEXT(A).x GROUP-BY key"
+CUT = {
+    "RETURN key, COUNT(*) PATTERN SEQ(A, B) GROUP-BY key": "by time",
+    f"{EDGES} WITHIN 300 us SLIDE 100 us": "by time",
+    f"{EDGES} WITHIN 300 us": "by time",
+    "RETURN A.x, B.x PATTERN SEQ(A, B) WHERE [key] AND A.x < B.x WITHIN 200 us": "by time",
+    # Ranges would be shorter than what their tasks look back.
+    f"{EDGES} WITHIN 20 ms SLIDE 20 ms": "by key",
+    "RETURN key, COUNT(*) PATTERN SEQ(A, B) WHERE [key] AND A.x < B.x GROUP-BY key": "by key",
+}
+
+
+@pytest.mark.parametrize("text", CUT)
+def test_one_heavy_key_is_not_left_to_one_task(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    events = with_a_heavy_key(3000)
+    frame, q = frame_of(spark, events), query(text)
     plan = q.with_schema(frame.schema).plan
-    assert profile_partitions(project(frame, plan), plan, 4).skewed
-    check(spark, q.text, skewed, frame)
+    assert spread_keys(project(frame, plan), plan, 4).is_uneven
+    begun: list[str] = []
+    for way in ("run_key_shuffle", "run_time_shuffle", "run_window_shuffle"):
+        monkeypatch.setattr(batch, way, told(begun, way, getattr(batch, way)))
+    result = q.run(frame).toArrow()
+    assert same(result, q.run(events).to_pylist())
+    assert (begun == ["run_key_shuffle"]) == (CUT[text] == "by key"), begun
+
+
+def told(begun: list[str], name: str, run: Any) -> Any:
+    """Note the name of a function when it is called."""
+
+    def noting(*arguments: Any, **more: Any) -> Any:
+        begun.append(name)
+        return run(*arguments, **more)
+
+    return noting
+
+
+def test_keys_are_spread_over_tasks_by_their_events(spark: SparkSession) -> None:
+    events = with_a_heavy_key(3000)
+    frame = frame_of(spark, events)
+    plan = query(f"{EDGES} WITHIN 1 ms SLIDE 1 ms").with_schema(frame.schema).plan
+    projected = project(frame, plan)
+    spread = spread_keys(projected, plan, 4)
+    tasks = projected.select(task_of(projected, ("key",), spread), "key").collect()
+    of_key: dict[int, set[int]] = {}
+    sizes = [0] * 4
+    for task, key in tasks:
+        of_key.setdefault(key, set()).add(task)
+        sizes[task] += 1
+    assert all(len(found) == 1 for found in of_key.values()), "a key is in one task"
+    # The heavy key has a task for itself, but for what has the same hash; others share the rest.
+    assert max(sizes) == spread.ratio * sum(sizes) / 4
+    others = sorted(sizes)[:3]
+    assert max(others) < 1.5 * min(others)
 
 
 def test_partitions_that_are_ranges_of_time_are_found(spark: SparkSession) -> None:

@@ -15,6 +15,9 @@ def describe_strategies(needs: Needs) -> list[str]:
         lines.append(
             f"  {otherwise}" + (f", else by {', '.join(needs.keys)}" if needs.keys else "")
         )
+    elif frames.strategy is Strategy.KEY_SHUFFLE:
+        heavy = "has a task of its own" if needs.not_by_time else "is cut by time"
+        lines.append(f"  tasks get equal numbers of events, and a key that is too heavy {heavy}")
     live, reason = needs.live
     lines += [f"live streams: {live}", f"  because {reason}"]
     why = needs.not_on_device

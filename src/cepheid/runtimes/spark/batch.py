@@ -23,6 +23,7 @@ from cepheid.plans.plan import Plan
 from cepheid.runtimes.notices import names_of as names_of_types
 from cepheid.runtimes.notices import oddities
 from cepheid.runtimes.spark import tasks
+from cepheid.runtimes.spark.key_spread import Spread, hashed, spread_keys, task_of
 from cepheid.runtimes.spark.partition_profile import BLOCK_ROWS, Profile, profile_partitions
 from cepheid.runtimes.spark.tasks import run_times
 from cepheid.spark.batches import BUCKET, Task
@@ -33,7 +34,6 @@ from cepheid.spark.schema import (
     arrow_schema_of,
     columns_of,
     names_of,
-    projected_column,
     result_schema_of,
     spark_schema_of,
 )
@@ -43,7 +43,7 @@ from cepheid.spark.whole_frames import refuse_stream_of_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from cepheid.runtimes.local import CompiledQueryLike
 
@@ -84,13 +84,27 @@ def _run_plan(plan: Plan, frame: DataFrame, strategy: str | None) -> DataFrame:
             return run_key_shuffle(projected, plan, 1)
         if profile.ranges is not None:
             return run_combine(projected, plan, profile, count)
-        if strategy is None and plan.partition.attributes and not profile.skewed:
-            return run_key_shuffle(projected, plan, count)
+        if strategy is None and plan.partition.attributes:
+            spread = spread_keys(projected, plan, count)
+            if not spread.is_uneven:
+                return run_key_shuffle(projected, plan, count, spread)
         return run_time_shuffle(projected, plan, profile, count)
     if choice.strategy is Strategy.TIME_SHUFFLE:
         profile = profile_partitions(projected, plan, count)
         return run_window_shuffle(projected, plan, profile)
-    return run_key_shuffle(projected, plan, count)
+    return _run_by_key(projected, plan, count, by_time=strategy is None)
+
+
+def _run_by_key(projected: DataFrame, plan: Plan, count: int, *, by_time: bool) -> DataFrame:
+    """Shuffle the events by key or, where a key is too heavy for one task, by time."""
+    spread = spread_keys(projected, plan, count)
+    needs = needs_of(plan)
+    if by_time and spread.is_uneven and not (needs.not_by_time or needs.leads_in):
+        profile = profile_partitions(projected, plan, count)
+        long_enough = profile.span >= count * REACHES_MIN * sum(needs.reach)
+        if long_enough and len(_edges_apart(profile, plan)) + 1 == count:
+            return run_window_shuffle(projected, plan, profile)
+    return run_key_shuffle(projected, plan, count, spread)
 
 
 def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
@@ -174,14 +188,16 @@ def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
     return there.sortWithinPartitions("begin", "seq")
 
 
-def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
+def run_key_shuffle(
+    projected: DataFrame, plan: Plan, count: int, spread: Spread | None = None
+) -> DataFrame:
     """Shuffle the events by key and run the query on every bucket."""
     names = needs_of(plan).keys
     buckets = count if names else 1
     work, schema = work_of(plan, _schema_of(projected, plan), buckets)
     routed = projected
     if names:
-        number = sf.pmod(sf.hash(*(canonical(projected, name) for name in names)), sf.lit(buckets))
+        number = task_of(projected, names, spread) if spread else hashed(projected, names, buckets)
         routed = projected.withColumn(BUCKET, number)
     sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
     arrived = exchange(sent, buckets)
@@ -190,15 +206,6 @@ def run_key_shuffle(projected: DataFrame, plan: Plan, count: int) -> DataFrame:
     part = noticed(arrived, tasks.run_part(work), plan, buckets)
     partial = arrived.mapInArrow(part, BLOB_DDL)
     return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)
-
-
-def canonical(frame: DataFrame, name: str) -> Column:
-    """Normalise a key column so that equal keys have equal bits: one NaN, one zero (§4.6)."""
-    column = projected_column(frame, name)
-    if frame.select(column).dtypes[0][1] in ("double", "float"):
-        zero = sf.lit(0.0)
-        return sf.when(sf.isnan(column), sf.lit(float("nan"))).otherwise(column + zero)
-    return column
 
 
 def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
@@ -226,17 +233,21 @@ def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: 
 
 def run_window_shuffle(projected: DataFrame, plan: Plan, profile: Profile) -> DataFrame:
     """Shuffle the events by time; a task owns the windows that start in its range."""
+    cuts = _edges_apart(profile, plan)
+    work, schema = work_of(plan, _schema_of(projected, plan), len(cuts) + 1)
+    sent = projected.mapInArrow(tasks.send_events(work, cuts, needs_of(plan).reach), BLOB_DDL)
+    task = noticed(sent, run_times(work, cuts), plan, work.buckets)
+    return exchange(sent, work.buckets).mapInArrow(task, schema)
+
+
+def _edges_apart(profile: Profile, plan: Plan) -> tuple[int, ...]:
+    """Choose edges far enough apart: shorter ranges would be read by two tasks, nearly whole."""
     before, after = needs_of(plan).reach
     edges: list[int] = []
     for edge in profile.edges:
-        # Shorter ranges would be read by two tasks, nearly as a whole.
         if not edges or edge - edges[-1] >= REACHES_MIN * (before + after):
             edges.append(edge)
-    work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
-    cuts = tuple(edges)
-    sent = projected.mapInArrow(tasks.send_events(work, cuts, (before, after)), BLOB_DDL)
-    task = noticed(sent, run_times(work, cuts), plan, work.buckets)
-    return exchange(sent, work.buckets).mapInArrow(task, schema)
+    return tuple(edges)
 
 
 def _composers(plan: Plan, count: int) -> int:

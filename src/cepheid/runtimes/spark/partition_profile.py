@@ -1,6 +1,6 @@
-"""Profile the partitions of a DataFrame: are they ranges of time, and is a key heavy.
+"""Profile the partitions of a DataFrame: are they ranges of time, and where to cut them.
 
-One Spark job over the times and keys computes the profile, without Python. Rows are profiled in
+One Spark job over the times computes the profile, without Python. Rows are profiled in
 blocks: if the blocks are sorted by time, each can be sorted by itself while it is read.
 """
 
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pyspark.sql import functions as sf
 
-from cepheid.jobs.kind import needs_of
 from cepheid.runtimes.spark.tasks import Ranges
 from cepheid.spark.failures import clear_failures
-from cepheid.spark.schema import alias_of, micros_of, projected_column
+from cepheid.spark.schema import alias_of, micros_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -26,12 +25,11 @@ BLOCK_BITS = 18
 BLOCK_ROWS = 1 << BLOCK_BITS
 """Rows of a block: one step of the engine."""
 
+BLOCK_POINTS = 64
+"""Points of time that stand for the events of a block where the stream is cut."""
+
 ROWS_BITS = 33
 """Low bits of Spark's row ids that number the rows of a partition; the partition is above."""
-
-SKEW_MAX = 2.0
-"""A bucket with more than this multiple of its share is skewed: its task ends last."""
-
 
 UNSTABLE = ("Exchange", "LocalTableScan")
 """Steps of a plan whose partitions depend on what follows them."""
@@ -54,35 +52,32 @@ class _Block(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """The profile of the partitions; ``ranges`` is None if they overlap in time."""
+    """The profile of the partitions; ``ranges`` is None if they overlap in time.
+
+    ``edges`` cut the ``span`` of time into ranges with equal numbers of events.
+    """
 
     is_empty: bool
     ranges: Ranges | None
-    skewed: bool
     edges: tuple[int, ...]
+    span: int
 
 
 def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
     """Profile the partitions of a DataFrame, for ``count`` tasks."""
-    names = needs_of(plan).keys
-    keys = [projected_column(projected, name) for name in names]
-    bucket = sf.pmod(sf.hash(*keys), sf.lit(count)) if keys else sf.lit(0)
     measured = (
         projected.select(
             _microseconds(projected, plan.time).alias("t"),
             sf.monotonically_increasing_id().alias("row"),
-            bucket.alias("bucket"),
         )
-        .groupBy(sf.expr(f"row div {BLOCK_ROWS}").alias("place"), "bucket")
+        .groupBy(sf.expr(f"row div {BLOCK_ROWS}").alias("place"))
         .agg(sf.min("t").alias("first"), sf.max("t").alias("last"), sf.count("*").alias("rows"))
     )
     with clear_failures():
         facts = measured.toArrow().to_pandas()
     if facts.empty or facts["first"].isna().any():
         # Times that are NULL are an error that the task reports in full.
-        return Profile(is_empty=True, ranges=None, skewed=False, edges=())
-    shares = facts.groupby("bucket")["rows"].sum()
-    skewed = len(shares) > 0 and shares.max() > SKEW_MAX * shares.sum() / count
+        return Profile(is_empty=True, ranges=None, edges=(), span=0)
     blocks = [
         _Block(int(place) >> (ROWS_BITS - BLOCK_BITS), int(place), int(f), int(t), int(n))
         for place, f, t, n in facts.groupby("place", sort=True)
@@ -92,8 +87,8 @@ def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
     return Profile(
         is_empty=False,
         ranges=_ranges(blocks, plan) if has_fixed_partitions(projected) else None,
-        skewed=bool(skewed),
         edges=_edges(blocks, count),
+        span=max(block.last for block in blocks) - min(block.first for block in blocks),
     )
 
 
@@ -128,8 +123,9 @@ def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:
 def _edges(blocks: list[_Block], count: int) -> tuple[int, ...]:
     """Choose times that cut the events into ranges of about equal size."""
     # A block's events are spread evenly over its time, for all that is known.
-    points = np.concatenate([np.linspace(b.first, b.last, 16) for b in blocks])
-    weights = np.concatenate([np.full(16, b.rows / 16) for b in blocks])
+    parts = (np.arange(BLOCK_POINTS) + 0.5) / BLOCK_POINTS
+    points = np.concatenate([b.first + (b.last - b.first) * parts for b in blocks])
+    weights = np.repeat([b.rows / BLOCK_POINTS for b in blocks], BLOCK_POINTS)
     order = np.argsort(points, kind="stable")
     share = np.cumsum(weights[order]) / weights.sum()
     wanted = np.arange(1, count) / count

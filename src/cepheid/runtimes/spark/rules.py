@@ -36,7 +36,7 @@ from cepheid.options import LiveOptions
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.bad_records import events_schema, timed_records
-from cepheid.runtimes.spark.batch import canonical
+from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.stream import (
     Delays,

@@ -30,8 +30,8 @@ from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema, timed_records
 from cepheid.runtimes.spark.batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
-    canonical,
 )
+from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.live_output import (
     Decode,
     LiveOutput,

@@ -45,7 +45,8 @@ from cepheid.kinds.workload.step import (
 from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.scan import find_paths
 from cepheid.runtimes.spark import tasks
-from cepheid.runtimes.spark.batch import canonical, exchange, noticed, parallelism, run_frame
+from cepheid.runtimes.spark.batch import exchange, noticed, parallelism, run_frame
+from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.scan import read_frame
 from cepheid.runtimes.spark.selection.frames import run_frames
 from cepheid.spark.batches import BUCKET, REPORT_ROWS, in_task, merged_events

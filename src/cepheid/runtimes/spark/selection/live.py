@@ -23,7 +23,7 @@ from cepheid.kinds.selection.live_streams import StreamsJob, check_number, colum
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
 from cepheid.runtimes.spark import stream_tasks as tasks
-from cepheid.runtimes.spark.batch import canonical
+from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.selection.rows import Stream, filtered, stream_of
 from cepheid.runtimes.spark.stream import (

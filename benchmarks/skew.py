@@ -1,0 +1,147 @@
+"""Measure how even the tasks of a shuffle are: ``python -m benchmarks.skew``.
+
+Two streams, one whose keys follow Zipf's law and one in which a single key has half of all events,
+are counted by a query that composes and by one that compares neighbours. Each task of Spark's
+workers notes its processor time; the table has the largest of eight tasks beside their mean, with
+keys spread as Cepheid does, and with keys shuffled by their hash.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import DataFrame
+
+import cepheid
+from cepheid.runtimes.spark import batch, tasks
+from cepheid.runtimes.spark.key_spread import Spread
+from cepheid.spark.session import session
+
+EVENTS, KEYS, TASKS, FILES = 4_000_000, 1_000_000, 8, 4
+SPAN_S = 1000
+QUERIES = {
+    "composes": "RETURN key, COUNT(*) PATTERN SEQ(A, B) WHERE [key] GROUP-BY key "
+    "WITHIN 20 s SLIDE 20 s",
+    "neighbours": "RETURN key, COUNT(*) PATTERN A+ WHERE [key] AND A.x < NEXT(A).x GROUP-BY key "
+    "WITHIN 2 s SLIDE 2 s",
+}
+
+
+def keys_of(kind: str, random: np.random.Generator) -> Any:
+    """Draw the keys of all events."""
+    if kind == "Zipf 1.2":
+        weights = np.arange(1, KEYS + 1) ** -1.2
+        return np.searchsorted(np.cumsum(weights / weights.sum()), random.random(EVENTS))
+    keys = random.integers(1, KEYS, EVENTS)
+    return np.where(random.random(EVENTS) < 0.5, 0, keys)
+
+
+def write_events(folder: Path, kind: str) -> None:
+    """Write files that overlap in time, as those of several producers do."""
+    random = np.random.default_rng(29)
+    times = np.sort(random.integers(0, SPAN_S * 1_000_000, EVENTS))
+    table = pa.table(
+        {
+            "ts": pa.array(times, pa.timestamp("us")),
+            "type": np.array(["A", "B"])[random.integers(0, 2, EVENTS)],
+            "key": keys_of(kind, random),
+            "x": random.random(EVENTS),
+        }
+    )
+    folder.mkdir()
+    for number in range(FILES):
+        parquet.write_table(
+            table.take(np.arange(number, EVENTS, FILES)), folder / f"{number}.parquet"
+        )
+
+
+def timed_tasks(place: Path) -> Callable[[Any], Any]:
+    """Return what wraps a task so that it notes its name, its partition and its CPU time."""
+    folder = str(place)
+
+    def wrap(task: Any) -> Any:
+        name = task.__qualname__.partition(".")[0]
+
+        def run(batches: Any) -> Iterator[Any]:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            assert context is not None
+            begun = time.process_time()
+            yield from task(batches)
+            spent = time.process_time() - begun
+            where = Path(folder) / f"{name}-{context.partitionId()}-{context.taskAttemptId()}"
+            where.write_text(str(spent))
+
+        return run
+
+    return wrap
+
+
+def ratios(place: Path) -> dict[str, float]:
+    """Return the largest : mean CPU time of the tasks of each stage, and forget them."""
+    spent: dict[str, list[float]] = defaultdict(list)
+    for file in place.iterdir():
+        spent[file.name.partition("-")[0]].append(float(file.read_text()))
+        file.unlink()
+    main = max(spent, key=lambda name: (name not in SENDING, sum(spent[name])))
+    seconds = spent[main]
+    # A task without events leaves no file.
+    return {main: max(seconds) * TASKS / sum(seconds), "CPU s": sum(map(sum, spent.values()))}
+
+
+SENDING = ("send_events",)
+
+
+def measure(frame: DataFrame, text: str, place: Path) -> dict[str, float]:
+    """Run a query once to warm up, and once to measure its tasks."""
+    for _ in range(2):
+        for file in place.iterdir():
+            file.unlink()
+        with mock.patch.object(tasks, "in_task", timed_tasks(place)):
+            rows = cepheid.query(text).run(frame)
+        rows.agg({"count": "sum"}).collect()
+    return ratios(place)
+
+
+def by_hash(_frame: DataFrame, _plan: Any, count: int) -> Spread:
+    """Send keys to tasks by their hash alone, as if they were even."""
+    return Spread(tuple(range(count)), 1.0)
+
+
+def main() -> None:
+    """Print the table."""
+    os.environ.setdefault("CEPHEID_KERNELS", "compile")
+    tell = sys.stdout.write
+    tell("| keys | query | stage | largest : mean | by hash alone |\n|---|---|---|---|---|\n")
+    with tempfile.TemporaryDirectory(prefix="cepheid-skew-") as name, session("local[2]") as spark:
+        spark.conf.set("spark.sql.shuffle.partitions", str(TASKS))
+        (Path(name) / "tasks").mkdir()
+        for kind in ("Zipf 1.2", "half in one key"):
+            write_events(Path(name) / kind, kind)
+            frame = spark.read.parquet(str(Path(name) / kind))
+            for query, text in QUERIES.items():
+                tell(line(frame, kind, query, text, Path(name) / "tasks"))
+
+
+def line(frame: DataFrame, kind: str, query: str, text: str, place: Path) -> str:
+    """Return a line of the table."""
+    stage, ratio = next(iter(measure(frame, text, place).items()))
+    with mock.patch.object(batch, "spread_keys", by_hash):
+        hashed = next(iter(measure(frame, text, place).values()))
+    return f"| {kind} | {query} | `{stage}` | {ratio:.2f} | {hashed:.2f} |\n"
+
+
+if __name__ == "__main__":
+    main()
