@@ -23,6 +23,9 @@ BATCH_ROWS = 1 << 24
 SMALL_ROWS = 1 << 20
 """Tables up to this size stay on the CPU unless the device is requested."""
 
+SMALL_JOIN = 1 << 14
+"""The same for joins, which look at many candidates for an event."""
+
 
 def explain_device(plan: Plan) -> str:
     """Explain in a line where a plan runs with ``device="auto"``, and why."""
@@ -34,7 +37,10 @@ def explain_device(plan: Plan) -> str:
         return f"device  cpu: the GPU does not work: {name}"
     if found is not Found.GPU:
         return f"device  cpu: {name}"
-    return f"device  gpu: {name}; tables of fewer than {SMALL_ROWS:,} events stay on the cpu"
+    if slower := kind_of(plan).why_slower_on_device(plan):
+        return f"device  cpu: {slower}"
+    least = SMALL_JOIN if len(plan.streams) > 1 else SMALL_ROWS
+    return f"device  gpu: {name}; tables of fewer than {least:,} events stay on the cpu"
 
 
 def wants_gpu(device: Device) -> bool:
@@ -83,8 +89,8 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
     else:
         source = timed_table(as_table(events), compiled.times)
     plan = compiled.with_schema(source.schema).plan
-    small = isinstance(source, pa.Table) and len(source) < SMALL_ROWS
-    if not _fits(plan, device, small=small):
+    rows = len(source) if isinstance(source, pa.Table) else None
+    if not _fits(plan, device, rows):
         return like(events, local.run_events(compiled, source))
     forced = device is Device.GPU
     return like(events, _answer(compiled, plan, source, forced=forced))
@@ -99,8 +105,7 @@ def join_on(plan: SelectPlan, tables: Sequence[pa.Table], name: str) -> pa.Table
         As of ``run_on``.
     """
     device = parse_device(name)
-    small = sum(map(len, tables)) < SMALL_ROWS
-    if not wants_gpu(device) or not _fits(plan, device, small=small):
+    if not wants_gpu(device) or not _fits(plan, device, sum(map(len, tables))):
         return None
     try:
         with reporting_failures():
@@ -112,14 +117,16 @@ def join_on(plan: SelectPlan, tables: Sequence[pa.Table], name: str) -> pa.Table
     return None
 
 
-def _fits(plan: Plan, device: Device, *, small: bool) -> bool:
+def _fits(plan: Plan, device: Device, rows: int | None) -> bool:
     """Check whether a query runs on the GPU; refuse one for which it was asked (E552)."""
-    why = kind_of(plan).why_not_on_device(plan)
+    kind = kind_of(plan)
+    why = kind.why_not_on_device(plan)
     if device is Device.GPU:
         if why:
             raise refuse_query(why, plan.text)
         return True
-    return not why and not small
+    least = SMALL_JOIN if len(plan.streams) > 1 else SMALL_ROWS
+    return not why and not kind.why_slower_on_device(plan) and (rows is None or rows >= least)
 
 
 def _answer(
