@@ -227,8 +227,9 @@ ALONE = {
     "exact numbers": "PATTERN A+ WHERE [key] GROUP-BY key WITHIN 4 s SLIDE 2 s NUMBERS exact",
     "exact numbers, trailing": "PATTERN A+ WHERE [key] GROUP-BY key WITHIN 4 s NUMBERS exact",
     "contiguous, trailing": "PATTERN A+ WHERE [key] SEMANTICS contiguous GROUP-BY key WITHIN 4 s",
-    "on expiry": "PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key WITHIN 3 s EMIT ON EXPIRY",
-    "several partitions": "PATTERN SEQ(A+, B) WHERE [key] WITHIN 4 s",
+    "on expiry": "PATTERN SEQ(NOT C, A+, B) WHERE [key] TIES arrival GROUP-BY key WITHIN 3 s "
+    "EMIT ON EXPIRY",
+    "several partitions": "PATTERN SEQ(NOT C, A+, B) WHERE [key] TIES arrival WITHIN 4 s",
     "counted": "PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key WITHIN 4 EVENTS SLIDE 2 EVENTS",
     "a sequence negated": "PATTERN SEQ(A+, NOT SEQ(B, C), B b) WHERE [key] SEMANTICS next "
     "GROUP-BY key WITHIN 6 s SLIDE 3 s",
