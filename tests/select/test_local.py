@@ -274,7 +274,7 @@ def test_what_a_select_is_not() -> None:
     with pytest.raises(ValueError, match="one evaluator"):
         q.with_evaluator("linear")
     with pytest.raises(cepheid.UnsupportedError, match="E552"):
-        q.run(FEW, device="gpu")
+        cepheid.query("SELECT COUNT(*) FROM s WINDOW SESSION 1 s").run(FEW, device="gpu")
     text = "SELECT a.x FROM s a JOIN r b ON a.x = b.x WINDOW 5 s"
     with pytest.raises(cepheid.UnsupportedError, match="E404"):
         cepheid.workload([cepheid.query(text)])
