@@ -281,10 +281,9 @@ def variants(draw: st.DrawFn, text: str, schema: Mapping[str, str]) -> str:
     if not text.startswith("RETURN MATCHES"):
         exact = chosen == 3 and "AND" not in text and not _SUM_OF_DOUBLES.search(text)
         return f"{text}\nNUMBERS exact" if exact else text
-    pattern = _PATTERN.findall(text)[0]
-    names = names_of(pattern, schema)
+    names = names_of(_PATTERN.findall(text)[0], schema)
     attributes = [name for name in schema if name not in ("ts", "type")]
-    if chosen < 2 or not names.bound or " AND " in pattern:  # Sets have no attributes (E304).
+    if chosen < 2 or not names.bound or " AND " in _PATTERN.findall(text)[0]:  # E304: sets.
         return text
     items = [f"{variable}.{attribute}" for variable in names.bound for attribute in attributes]
     listed = draw(choices(items, 1, 3, unique=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,23 @@ def rules(tmp_path: Path) -> Path:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_events_in_any_order_give_the_same_alerts(tmp_path: Path) -> None:
+    """Filters alone do not complain about the order, and must not lose late events either."""
+    (tmp_path / "rules").mkdir()
+    for name in "bc":
+        (tmp_path / "rules" / f"{name}.cq").write_text(f"SELECT * FROM s WHERE name LIKE '{name}%'")
+    rows = [{"ts": ts, "name": "bc"[ts % 2]} for ts in range(40)]
+    found = []
+    for order in (rows, rows[::-1], [rows[7 * n % 40] for n in range(40)]):
+        events, alerts = tmp_path / "events.jsonl", tmp_path / "alerts.jsonl"
+        events.write_text("\n".join(map(json.dumps, order)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Sorting is told.
+            _run("detect", str(tmp_path / "rules"), "--input", str(events), "-o", str(alerts))
+        found.append(len(_lines(alerts)))
+    assert found == [40, 40, 40]
 
 
 def test_alerts_have_the_rule_its_tags_and_the_events(rules: Path, tmp_path: Path) -> None:

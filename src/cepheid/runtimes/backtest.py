@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.arrays.columns import Columns, read_times
-from cepheid.errors import DataError
 from cepheid.jobs.local_jobs import slices_of
-from cepheid.jobs.ordering import SORT_ROWS_MAX, sort_events, with_ties_ordered
+from cepheid.jobs.ordering import sort_events, with_ties_ordered
 from cepheid.jobs.sources import EventSource
 from cepheid.kinds.pipeline.single import as_pipeline
 from cepheid.kinds.workload.answer import batch_rows
@@ -63,11 +62,9 @@ def run_pass(plans: Mapping[str, Plan], source: EventSource, span: Interval, tel
     if isinstance(source.events, Snapshot):
         within = source._replace(cover=Cover.of(span))
     try:
-        tables = seen.within(within.tables(sorted(wanted)))
+        tables = seen.in_order(within.tables(sorted(wanted)))
         rows = _run(shared, with_ties_ordered(tables, shared.first), source.schema)
-    except DataError as error:
-        if error.diagnostics[0].code != "E509" or seen.read > SORT_ROWS_MAX:
-            raise
+    except _OutOfOrderError:
         seen = _Seen(shared, span, tell)
         whole = pa.concat_tables(
             seen.within(within.tables(sorted(wanted))), promote_options="permissive"
@@ -83,6 +80,13 @@ def _run(shared: SharedPlan, tables: Iterable[pa.Table], schema: pa.Schema) -> d
     return run_workload_batches(shared, parts, schema)
 
 
+class _OutOfOrderError(Exception):
+    """Times go back, so all events have to be sorted first.
+
+    Queries beside the trends would drop late events in silence, and not complain.
+    """
+
+
 class _Seen:
     """Cuts events to a stretch of time, and counts them."""
 
@@ -92,7 +96,19 @@ class _Seen:
         self.first: int | None = None
         self.last: int | None = None
 
+    def in_order(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Cut events to the stretch; stop where the time goes back."""
+        last: int | None = None
+        for table in self.within(tables):
+            times = read_times(Columns(table), self._time)
+            if len(times):
+                if (last is not None and times[0] < last) or np.any(times[1:] < times[:-1]):
+                    raise _OutOfOrderError
+                last = int(times[-1])
+            yield table
+
     def within(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Cut events to the stretch, and count those that were read."""
         for table in tables:
             times = read_times(Columns(table), self._time)
             self.read += len(table)
