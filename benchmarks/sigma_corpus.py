@@ -31,8 +31,13 @@ from cepheid.translate.translate import translate_path
 from cepheid.translate.translated import Settings, Translated
 from cepheid.translate.write import write_rules
 
-FOLDERS = ("rules", "rules-emerging-threats", "rules-threat-hunting", "rules-compliance")
-FOLDERS += ("rules-placeholder",)
+FOLDERS = (
+    "rules",
+    "rules-emerging-threats",
+    "rules-threat-hunting",
+    "rules-compliance",
+    "rules-placeholder",
+)
 NUMBERS = {"EventID": "integer", "EventRecordID": "integer"}
 REASONS_SHOWN = 12
 
@@ -68,7 +73,9 @@ def flat_event(record: dict[str, Any]) -> dict[str, Any]:
     event = record["Event"]
     system = event["System"]
     fields = {**(event.get("EventData") or {}), **_user_data(event)}
-    found = {name: _text(value) for name, value in fields.items() if not name.startswith("#")}
+    found: dict[str, Any] = {
+        name: _text(value) for name, value in fields.items() if not name.startswith("#")
+    }
     found |= {name: system[name] for name in NUMBERS if isinstance(system.get(name), int)}
     number = system["EventID"]
     found["EventID"] = number if isinstance(number, int) else int(number["#text"])
