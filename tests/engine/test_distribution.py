@@ -140,7 +140,7 @@ def test_huge_values_of_many_windows_are_added_up_in_each_of_them() -> None:
     )
     text = "RETURN HISTOGRAM(SUM(A.x)) PATTERN SEQ(A) WITHIN 4 us SLIDE 4 us"
     rows = cepheid.query(text).run(events).to_pylist()
-    counted = {}
+    counted: dict[int, float] = {}
     for row in rows:
         counted[row["window_start"]] = counted.get(row["window_start"], 0) + row["matches"]
     assert counted == dict.fromkeys(range(0, 120, 4), 2.0)
