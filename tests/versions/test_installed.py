@@ -50,12 +50,12 @@ found += [cepheid.workload({"a": q.text}).run(t)]
 print([int(one.to_pylist()[0]["count"]) for one in found])
 """
 REFUSED = """
-join = "SELECT a.ts FROM t a JOIN (SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.ts AS n"
-join += " PATTERN (A))) b ON a.ts = b.n"
+wide = "SELECT n FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.ts AS n PATTERN (A))"
+wide += " UNION ALL SELECT ts FROM t"
 for use in (
     lambda: cepheid.register(None),
     lambda: q.stream(t, watermark="1 second"),
-    lambda: cepheid.sql(join, tables={"t": t}),
+    lambda: cepheid.sql(wide, tables={"t": t}),
 ):
     try:
         use()

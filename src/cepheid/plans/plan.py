@@ -381,8 +381,12 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
 
     @property
     def orders_ties(self) -> bool:
-        """Check whether events of equal time are ordered (§1.3); surveys list them so (§17.4)."""
-        return self.ties is tree.Ties.ARRIVAL or self.output.survey is not None
+        """Check whether events of equal time are ordered (§1.3).
+
+        Surveys list them so (§17.4), and so do the matches of a set (§2.10).
+        """
+        sets = self.lists_matches and len(self.patterns) > 1
+        return self.ties is tree.Ties.ARRIVAL or self.output.survey is not None or sets
 
 
 class SituationPlan(Plan, frozen=True, kw_only=True, tag="situations"):

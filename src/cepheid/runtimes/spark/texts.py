@@ -56,13 +56,18 @@ def run_text(
     """
     run = uuid.uuid4().hex
     named = {f"cepheid_table_{run}_{i}_": name for i, name in enumerate(tables)}
-    prefixed = _with_tables(query, {name: view for view, name in named.items()})
+    prefixed = _with_tables(query, {name: view for view, name in named.items()}, frames)
     known = {**frames, **{view: tables[name] for view, name in named.items()}}
     used: dict[str, Any] = {name: frame for name, frame in known.items() if name in prefixed}
     try:
         return spark.sql(_as_format(prefixed, used), **used) if used else spark.sql(prefixed)
     except AnalysisException as error:
         raise _refused(str(error), statement) from error
+
+
+def _is_alias(before: str, frames: Mapping[str, DataFrame]) -> bool:
+    """Check whether the word after this one is the alias of a table."""
+    return before in frames or before.upper() == "AS"
 
 
 def _as_format(query: str, names: Mapping[str, DataFrame]) -> str:
@@ -73,13 +78,20 @@ def _as_format(query: str, names: Mapping[str, DataFrame]) -> str:
     return re.sub("|".join(map(re.escape, names)), lambda found: f"{{{found.group()}}}", escaped)
 
 
-def _with_tables(query: str, views: Mapping[str, str]) -> str:
+def _with_tables(query: str, views: Mapping[str, str], frames: Mapping[str, DataFrame]) -> str:
     """Wrap a query in a WITH clause that binds the user's table names.
 
-    The clause is a separate one, since the query may have a WITH clause with equal names.
+    The clause is a separate one, since the query may have a WITH clause with equal names. A name
+    that only qualifies columns, or is the alias of a placeholder, is not bound: a stream that is
+    bound and not read would be a source more in a checkpoint.
     """
     tokens = tokenize(query)
-    words = {token.value.lower() for token in tokens}
+    words = {
+        token.value.lower()
+        for place, token in enumerate(tokens)
+        if not (place and _is_alias(tokens[place - 1].value, frames))
+        and not any(after.is_mark(".") for after in tokens[place + 1 : place + 2])
+    }
     named = [
         f"`{name.replace('`', '``')}` AS (SELECT * FROM {view})"
         for name, view in views.items()
