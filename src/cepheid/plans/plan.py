@@ -381,10 +381,7 @@ class TrendPlan(Plan, frozen=True, kw_only=True, tag="trend"):
 
     @property
     def orders_ties(self) -> bool:
-        """Check whether events of equal time are ordered (§1.3).
-
-        Surveys list them so (§17.4), and so do the matches of a set (§2.10).
-        """
+        """Check whether ties are ordered (§1.3); surveys (§17.4) and sets (§2.10) list them so."""
         sets = self.lists_matches and len(self.patterns) > 1
         return self.ties is tree.Ties.ARRIVAL or self.output.survey is not None or sets
 
