@@ -19,7 +19,9 @@ FOLDER = Path(__file__).parents[2] / "build" / "eql"
 """Where `make eql` installs the package."""
 
 REASON = "the package eql is missing: `make eql` fetches it"
-needs_eql = pytest.mark.skipif(not (FOLDER / "eql").is_dir(), reason=REASON)
+ON_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+"""`.ci/run` installs the package, so nothing is left out there: a test without it fails."""
+needs_eql = pytest.mark.skipif(not (FOLDER / "eql").is_dir() and not ON_CI, reason=REASON)
 
 
 def judge(jobs: list[dict[str, Any]]) -> list[Any]:
