@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cepheid.api import CompiledQuery
+from cepheid.decoding import from_json
 from cepheid.interfaces.console import complain
 from cepheid.interfaces.stream_options import Options
 from cepheid.jobs.kind import compile_query
@@ -60,7 +61,7 @@ def cut_off(compiled: CompiledQuery, options: Options) -> tuple[CompiledQuery, O
     file = options.checkpoint / _QUERY
     if not file.is_file() or not is_unfinished(options.checkpoint):
         return None
-    began = msgspec.json.decode(file.read_bytes(), type=Began)
+    began = from_json(file.read_bytes(), Began)
     if began == Began.of(compiled, options) and options.restart_from is None:
         return None
     going_on = msgspec.structs.replace(

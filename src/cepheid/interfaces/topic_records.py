@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
+from cepheid.decoding import from_json
 from cepheid.errors import DataError
 from cepheid.events.arriving import plain_table
 from cepheid.events.schema import ValueKind, kind_of
@@ -78,7 +79,7 @@ def valid_lines(values: Iterable[bytes | None]) -> list[bytes]:
             continue
         try:
             value.decode()
-            msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+            from_json(value, dict[str, msgspec.Raw])
         except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
             continue
         # Texts of JSON have no line breaks, so these are between its words.

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import msgspec
 import pyarrow as pa
 
+from cepheid.decoding import from_json
 from cepheid.jobs.bucket import Saved
 from cepheid.jobs.misfits import misfit
 from cepheid.jobs.state_format import meaning_by
@@ -49,7 +50,7 @@ def continued(job: JobType, work: Work, saved: Saved | None, kind: str) -> tuple
 
 @lru_cache(maxsize=64)
 def _adapted(work: Work, means: str, memory: bytes, columns: bytes, dead: tuple[str, ...]) -> Work:
-    before = msgspec.json.decode(means, type=dict[str, str])
+    before = from_json(means, dict[str, str])
     plan = work.kind.continued(work.planned(), before, msgspec.msgpack.decode(memory))
     adapted = msgspec.structs.replace(work, plan=plan.to_json())
     if not work.kind.adapts_columns:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from cepheid.decoding import from_msgpack
 from cepheid.errors import DataError, Diagnostic
 from cepheid.framing import FrameError, NoFrameError, OtherFrameError, frame, unframe
 from cepheid.jobs.kind import Kind, kind_of
@@ -70,7 +71,7 @@ def read_state(form: Format, data: bytes, kind: type[StateType]) -> StateType:
         E524 if the bytes are another kind of state or version, E546 if they are damaged.
     """
     try:
-        return msgspec.msgpack.decode(unframe(data, form.name, form.version), type=kind)
+        return from_msgpack(unframe(data, form.name, form.version), kind)
     except OtherFrameError as error:
         if error.name == form.name:
             why = f"the state of {form.owner}: {error}"

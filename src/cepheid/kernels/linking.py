@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from cepheid.decoding import from_json
 from cepheid.kernels import cache
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _link(kernel: Kernel, packed: bytes) -> Function | None:
     import llvmlite.binding as llvm  # type: ignore[import-untyped]
 
     head, _, code = packed.partition(b"\n")
-    linkable = msgspec.json.decode(head, type=Linkable)
+    linkable = from_json(head, Linkable)
     libraries = _libraries()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     machine = target.create_target_machine(jit=True)

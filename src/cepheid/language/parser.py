@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 from importlib import resources
 
-import msgspec
-
+from cepheid.decoding import from_json
 from cepheid.errors import Diagnostic, QuerySyntaxError, Span
 from cepheid.language import tree
 from cepheid.language.builder import TreeBuilder
@@ -144,7 +143,7 @@ def load_parser() -> Parser:
     """Return the parser, from the shipped tables if they fit."""
     shipped = resources.files("cepheid.language").joinpath("tables.json")
     if shipped.is_file():
-        tables = msgspec.json.decode(shipped.read_bytes(), type=Tables)
+        tables = from_json(shipped.read_bytes(), Tables)
         if tables.made_from == fingerprint(read_grammar()):
             return Parser(tables, TreeBuilder())
     # Loads Lark, for somebody who has changed the grammar.

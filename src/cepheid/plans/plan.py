@@ -11,6 +11,7 @@ from typing import Self, TypeVar, Union
 
 import msgspec
 
+from cepheid.decoding import from_json
 from cepheid.errors import Diagnostic, Span
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.own import OwnFunction
@@ -320,7 +321,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
             If the bytes are no plan of this kind, or a plan of another version.
         """
         try:
-            plan = msgspec.json.decode(data, type=_union(cls))
+            plan = from_json(data, _union(cls))
         except msgspec.MsgspecError as error:
             message = f"this is not a plan: {error}"
             raise ValueError(message) from error

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
+from cepheid.decoding import from_values
 from cepheid.kinds.row_pattern.bind import bind_clause
 from cepheid.kinds.row_pattern.recognize import recognize
 from cepheid.kinds.row_pattern.statement import read_statement
@@ -50,7 +50,7 @@ def measure_rates(compile_query: Callable[[str], CompiledQueryLike]) -> Rates:
     found = {"group": group, "value": value, "run": run, "match": match}
     found |= {"entry": entry, "look_up": look_up}
     # A clock that stands still must not make anything free.
-    return msgspec.convert({name: max(us * 1e6, 1e-4) for name, us in found.items()}, Rates)
+    return from_values({name: max(us * 1e6, 1e-4) for name, us in found.items()}, Rates)
 
 
 def _matching(table: pa.Table) -> float:

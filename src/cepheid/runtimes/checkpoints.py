@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from cepheid.decoding import from_json
+
 BUCKETS_SETTING = "spark.cepheid.buckets"
 """The setting of a Spark session for the number of buckets of live queries."""
 
@@ -77,7 +79,7 @@ def read_note(checkpoint: Path) -> Note | None:
     """
     note = checkpoint / _NOTE
     if note.is_file():
-        return msgspec.json.decode(note.read_bytes(), type=Note)
+        return from_json(note.read_bytes(), Note)
     planned = _last(checkpoint / "offsets")
     if planned < 0:
         return None

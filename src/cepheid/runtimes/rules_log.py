@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cepheid.decoding import from_json
 from cepheid.jobs.misfits import misfit
 from cepheid.jobs.state_format import Format, read_state, write_state
 from cepheid.kinds.workload.rule_places import Keys
@@ -122,7 +123,7 @@ class RulesLog:
         about = self.folder / _ABOUT
         self._about = None
         if about.is_file():
-            self._about = msgspec.json.decode(about.read_bytes(), type=About)
+            self._about = from_json(about.read_bytes(), About)
         elif (checkpoint / "offsets").is_dir() and any((checkpoint / "offsets").iterdir()):
             earlier = (checkpoint / _EARLIER).exists()
             why = "it was written by an earlier version, which started the query for every change"

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from cepheid.decoding import from_json
+
 _ENTRY = re.compile(rb'"path":"[^"]*/([^"/]+)/([^"/]+)".*"batchId":(\d+)')
 _VERSION = b"v1"
 _FIRST = 2
@@ -41,7 +43,7 @@ def files_behind(checkpoint: Path, folder: str) -> set[str]:
         for place, line in reversed(list(enumerate(lines[_FIRST:]))):
             read = _read_files(checkpoint / "sources" / str(place), folder.encode())
             if read and line != b"-":
-                until = msgspec.json.decode(line, type=_Offset).log_offset
+                until = from_json(line, _Offset).log_offset
                 return {name for name, offset in read.items() if offset <= until}
     except (OSError, msgspec.MsgspecError):
         pass  # Spark writes and removes these files meanwhile, or writes them in another way.

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.decoding import from_json
 from cepheid.framing import frame
 from cepheid.store.blocks import STATISTICS, Blocks, Summary
 from cepheid.store.manifest import StoredFile
@@ -177,7 +178,7 @@ class BlockTree:
 
     def __init__(self, path: Path, file: StoredFile) -> None:
         body, rest = map_frame(path, file, NAME, VERSION)
-        header = msgspec.json.decode(body, type=Header)
+        header = from_json(body, Header)
         count, size = len(header.cuts) - 1, header.cuts[-1]
         self._header_bytes = len(body)
         self._pages = Pages(path, rest, header.pages)

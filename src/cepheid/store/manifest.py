@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import pyarrow as pa
 
+from cepheid.decoding import from_json
 from cepheid.errors import DataError, Diagnostic
 from cepheid.framing import MAGIC, FrameError, OtherFrameError, digest_of, frame, unframe
 from cepheid.store.file_system import Data, Files, told, waiting_name
@@ -183,7 +184,7 @@ def load_manifest(folder: Path, version: int, digest: str = "") -> Manifest:
     with told(path):
         data = path.read_bytes()
     try:
-        found = msgspec.json.decode(unframe(data, NAME, FORMAT), type=Manifest)
+        found = from_json(unframe(data, NAME, FORMAT), Manifest)
     except (OtherFrameError, msgspec.MsgspecError) as error:
         raise _other_format(folder, str(error)) from error
     except FrameError as error:

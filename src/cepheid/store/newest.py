@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from cepheid.decoding import from_json
 from cepheid.errors import DataError, Diagnostic
 from cepheid.framing import FrameError, frame, unframe
 from cepheid.store.file_system import Files, told, waiting_name
@@ -41,7 +42,7 @@ def read_newest(folder: Path) -> Newest | None:
         except (FileNotFoundError, NotADirectoryError):
             return None
     try:
-        return msgspec.json.decode(unframe(data, NAME, FORMAT), type=Newest)
+        return from_json(unframe(data, NAME, FORMAT), Newest)
     except (FrameError, msgspec.MsgspecError) as error:
         message = f"`{path}` is damaged: {error}"
         raise DataError([Diagnostic("E542", message, helps=(_recover(folder),))]) from error

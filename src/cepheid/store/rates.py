@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from cepheid.decoding import from_json
+
 FILE_VARIABLE = "CEPHEID_RATES"
 """The environment variable that overrides the user's file."""
 
@@ -66,7 +68,7 @@ def read_rates() -> Rates:
 def _read(path: Path, changed: int) -> Rates:
     del changed  # A file that was written anew is read anew.
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Rates)
+        found = from_json(path.read_bytes(), Rates)
     except (OSError, msgspec.MsgspecError):
         return Rates()
     sound = all(0.0 < value < 1e9 for value in msgspec.structs.astuple(found))

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cepheid.decoding import from_json
 from cepheid.framing import frame
 from cepheid.store.blocks import is_summed, values_of
 from cepheid.store.manifest import StoredFile
@@ -162,7 +163,7 @@ class SecondaryIndex:
 
     def __init__(self, path: Path, file: StoredFile) -> None:
         body, rest = map_frame(path, file, NAME, VERSION)
-        header = msgspec.json.decode(body, type=Header)
+        header = from_json(body, Header)
         count, kind = header.entries, np.dtype(header.values)
         self._pages = Pages(path, rest, header.pages)
         self._fences = np.frombuffer(header.fences, kind)

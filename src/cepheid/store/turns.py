@@ -25,6 +25,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
+from cepheid.decoding import from_json
 from cepheid.errors import DataError, Diagnostic
 from cepheid.store.file_system import Data, Files, told
 
@@ -104,7 +105,7 @@ def _runs(owner: Owner) -> bool:
 def owner_of(path: Path) -> Owner | None:
     """Read the owner of a file; None if it is not whole, as one that is being made."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Owner)
+        return from_json(path.read_bytes(), Owner)
     except (OSError, msgspec.MsgspecError):
         return None
 

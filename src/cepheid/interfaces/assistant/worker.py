@@ -7,6 +7,7 @@ import sys
 
 import msgspec
 
+from cepheid.decoding import from_json
 from cepheid.interfaces.assistant.tasks import Task, do
 
 
@@ -15,7 +16,7 @@ def main() -> None:
     out = sys.stdout.buffer
     # What a library prints must not look like an answer.
     sys.stdout = sys.stderr
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    task = from_json(sys.stdin.buffer.read(), Task)
     out.write(msgspec.json.encode(do(task)))
     out.flush()
     # Threads that read ahead may still be at work, and nobody waits for them.

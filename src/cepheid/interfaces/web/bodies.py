@@ -8,6 +8,8 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from cepheid.decoding import from_json
+
 TEXT_MAX = 200_000
 """Characters of a query."""
 
@@ -63,7 +65,7 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "the body must be JSON")
     try:
-        made = msgspec.json.decode(await request.body(), type=kind)
+        made = from_json(await request.body(), kind)
     except msgspec.MsgspecError as error:
         raise HTTPException(400, f"the body does not fit: {error}") from None
     if len(made.text) > TEXT_MAX:

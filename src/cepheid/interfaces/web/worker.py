@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from cepheid.decoding import from_json
 from cepheid.errors import CepheidError, visible
 from cepheid.interfaces.cli_input import WrongUseError, import_functions
 from cepheid.interfaces.web.live_task import replay
@@ -58,7 +59,7 @@ def main() -> None:
 
     try:
         while line := sys.stdin.buffer.readline():
-            task = msgspec.json.decode(line, type=AnyTask)
+            task: AnyTask = from_json(line, AnyTask)
             _answer(task, tell)
             if isinstance(task, LiveTask):
                 break

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.arrays.key_values import KeyValues, join
+from cepheid.decoding import from_msgpack
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import LONG_AGO, TIME_MAX
 from cepheid.jobs.changes.asked import Changes
@@ -283,7 +284,7 @@ class Ledger:
 
     def read(self, data: bytes) -> None:
         """Deserialize what ``to_bytes`` wrote."""
-        saved = msgspec.msgpack.decode(data, type=_Saved)
+        saved = from_msgpack(data, _Saved)
         keys, events = unpack_table(saved.keys), unpack_table(saved.events)
         self.next = saved.next
         if len(keys):

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from cepheid.decoding import from_values
 from cepheid.jobs.misfits import misfit
 from cepheid.kinds.trend.planning.accumulators import parts_of
 from cepheid.plans.meaning import Meaning, differing, fingerprint, times_of
@@ -50,7 +51,7 @@ def continued_trends(plan: TrendPlan, before: Meaning, memory: Any) -> TrendPlan
     DataError
         E524 if the state does not hold what the query needs.
     """
-    held = msgspec.convert(memory, tuple[AggregateColumn, ...])
+    held = from_values(memory, tuple[AggregateColumn, ...])
     known = {_key(column) for column in plan.output.aggregates}
     kept = [
         msgspec.structs.replace(column, name=f"held {number}")

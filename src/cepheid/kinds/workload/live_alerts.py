@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
+from cepheid.decoding import from_msgpack
 from cepheid.framing import digest_of
 from cepheid.jobs.bucket import Arrived, Bucket
 from cepheid.jobs.microbatch import Size
@@ -221,7 +222,7 @@ class RunningAlerts:
 
 @lru_cache(maxsize=64)
 def _known_from(data: bytes) -> _Known:
-    return msgspec.msgpack.decode(zlib.decompress(data), type=_Known)
+    return from_msgpack(zlib.decompress(data), _Known)
 
 
 class _Remembered:

@@ -15,6 +15,7 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
+from cepheid.decoding import from_json
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kinds.workload.dated_rows import Dated
 from cepheid.plans.limits import Limit
@@ -139,7 +140,7 @@ def from_line(line: bytes) -> Numbered:
         if len(line) > LONGEST or int(checksum, 16) != zlib.crc32(body):
             _damaged("its checksum does not fit")
         number, place, data = body.split(b" ", 2)
-        return Numbered(int(number), int(place), msgspec.json.decode(data, type=Record))
+        return Numbered(int(number), int(place), from_json(data, Record))
     except (ValueError, msgspec.MsgspecError) as error:
         _damaged(str(error))
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from cepheid.arrays.noticing import Noticed
+from cepheid.decoding import from_json
 from cepheid.events.nanoseconds import in_microseconds
 from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.blobs import Batches
@@ -260,7 +261,7 @@ def append_frame(
         _, schema = fitted(empty, terms.schema)
         task = _write_segments(path, store.time, terms, writer.key)
         rows = ordered.mapInArrow(task, "segment binary").collect()
-        found = [msgspec.json.decode(bytes(row[0]), type=Segment) for row in rows]
+        found = [from_json(bytes(row[0]), Segment) for row in rows]
         found.sort(key=lambda segment: segment.first)
         return store.add_segments(found, schema, terms, writer, source=source, batch=batch)
 

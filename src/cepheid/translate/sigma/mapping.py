@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from cepheid.decoding import from_values
 from cepheid.errors import DataError, Diagnostic
 from cepheid.translate.sigma.names import PARTS
 from cepheid.translate.sigma.windows import WINDOWS
@@ -74,7 +75,7 @@ def _read(file: Path) -> _File:
         message = f"could not read `{file}`: {error}"
         raise DataError([Diagnostic("E501", message, helps=helps)]) from None
     try:
-        return msgspec.convert(_parsed(text, file) or {}, _File)
+        return from_values(_parsed(text, file) or {}, _File)
     except msgspec.ValidationError as error:
         helps = ("its parts are fields, logsources, keywords and placeholders",)
         message = f"`{file}` is no mapping: {error}"

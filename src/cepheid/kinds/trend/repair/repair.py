@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, EventArrays
+from cepheid.decoding import from_msgpack
 from cepheid.jobs.changes.engine import Answer, Came, Left
 from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
 from cepheid.kinds.trend.planning.needs import drops_events
@@ -173,7 +174,7 @@ class Repairs:
 
     def read(self, data: bytes) -> None:
         """Deserialize what ``to_bytes`` wrote."""
-        saved = msgspec.msgpack.decode(data, type=_Saved)
+        saved = from_msgpack(data, _Saved)
         names, table = table_from_bytes(saved.keys), unpack_table(saved.events)
         if not len(table):
             return

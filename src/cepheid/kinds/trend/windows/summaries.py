@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, KeyTable, read_times
+from cepheid.decoding import from_msgpack
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels import compose, linear
 from cepheid.kinds.trend.program.job import Job
@@ -313,7 +314,7 @@ def stretch_to_bytes(
 
 def stretch_from_bytes(data: bytes) -> tuple[pa.Table, list[Summary]]:
     """Deserialize the keys and summaries that ``stretch_to_bytes`` wrote."""
-    stretch = msgspec.msgpack.decode(data, type=Stretch)
+    stretch = from_msgpack(data, Stretch)
     summaries = [
         Summary(*(np.frombuffer(raw, dtype).reshape(shape) for dtype, shape, raw in arrays))
         for arrays in stretch.arrays
