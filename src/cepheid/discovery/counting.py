@@ -1,4 +1,4 @@
-"""What a search counts, and who counts it: this process, or tasks whose counts add up."""
+"""Counts of a search, made by this process or by tasks whose counts add up."""
 
 from __future__ import annotations
 

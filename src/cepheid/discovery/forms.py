@@ -200,4 +200,4 @@ WEAKER = {
     "exactly_one": ("existence",),
     "init": ("existence",),
 }
-"""What a form says, too: rules of these add nothing where the stronger rule holds as often."""
+"""Weaker forms that a form implies: their rules add nothing where it holds as often."""

@@ -1,4 +1,4 @@
-"""What a discovery found: a table of rules with their queries, and what the search did."""
+"""The result of a discovery: a table of rules with their queries, and what the search did."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _by_pattern(matcher: Callable[[str], Matcher]) -> Callable[[Vector, Vector],
 
 
 def regex_matcher(pattern: str) -> Matcher:
-    """Return what finds a regular expression anywhere in texts.
+    """Make the function that finds a regular expression anywhere in texts.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def _address(text: str) -> Address | None:
 
 
 def network_matcher(pattern: str) -> Matcher:
-    """Return what tells which texts are addresses of a network; other texts are not."""
+    """Make the function that tells which texts are addresses of a network."""
     network = read_network(pattern)
 
     def match(texts: Texts) -> Mask:

@@ -41,7 +41,7 @@ FINDING, DETECTION, CREATED = 2, 2004, 1
 
 
 class Alert(NamedTuple):
-    """What a rule reports: the rule, the time in nanoseconds from 1970, the row and its events."""
+    """One alert: the rule, the time in nanoseconds from 1970, the row and its events."""
 
     rule: str
     variant: str | None

@@ -1,4 +1,4 @@
-"""What all kinds of query with a pattern count: events of variables, and the shortest match."""
+"""Counts for every kind of query with a pattern: events of variables, and the shortest match."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from cepheid.kernels.tiers import kernel
 NO_VALUE = np.iinfo(np.int64).max
 NO_BOUND = np.int64(2**62)
 TOTAL, INDEX, RANGE, SCAN = 0, 1, 2, 3
-"""How an edge finds earlier events: by their sum, a tree, a range of ranks, or a scan."""
+"""Ways in which an edge finds earlier events: by their sum, a tree, a range of ranks, or a scan."""
 BETWEEN, LEADING, TRAILING, HIT = 0, 1, 2, 3
 """Kinds of guards of an edge; HIT is added where a guard must have been hit."""
 UNGUARDED, GUARDED = 0, 1

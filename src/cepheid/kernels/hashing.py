@@ -14,7 +14,7 @@ from cepheid.kernels.prefetch import prefetch
 from cepheid.kernels.tiers import kernel
 
 AHEAD = 16
-"""How many words ahead memory is asked for."""
+"""Memory is asked for this many words ahead."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _BYTE = np.uint64(0x100000001B3)

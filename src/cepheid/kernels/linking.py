@@ -38,7 +38,7 @@ _alive: list[Any] = []
 
 
 _ARRAY_CLASS = pickle.dumps(np.ndarray, 4)
-"""How numba writes the class of the arrays that a kernel returns."""
+"""The class of the arrays that a kernel returns, as numba writes it."""
 
 
 @ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)

@@ -20,7 +20,7 @@ from cepheid.kernels.tiers import kernel
 
 NEVER = np.iinfo(np.int64).max
 BEGINS, JOINED, LINKED = 0, 1, 2
-"""How the last event of a match in a state was reached: as the first event, by a contiguous link,
+"""Ways to reach the last event of a match in a state: as the first event, by a contiguous link,
 or by another one."""
 
 

@@ -34,7 +34,7 @@ FANOUT = 1 << SHIFT
 LOW = FANOUT - 1
 LEVELS_MAX = 8
 AHEAD = 8
-"""How many rows ahead memory is asked for."""
+"""Memory is asked for this many rows ahead."""
 
 # The power of two of one match, the powers between planes, the largest amount that stays in one,
 # and the smallest one below which the planes below count: a sum of 2^30 largest amounts there is

@@ -19,7 +19,7 @@ from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 ANY, NEXT, CONTIGUOUS, LINKS = 0, 1, 2, 3
-"""How events are selected; LINKS: every kind of link has a rule (``kernels/links.py``)."""
+"""Ways to select events; LINKS: every kind of link has a rule (``kernels/links.py``)."""
 SOMEHOW, BEGINS, SUMMED = 0, 1, 2
 """The latest start of matches in a state: the row itself, or that of all source states."""
 

@@ -97,7 +97,7 @@ _SKIP = re.compile(
 )
 """Where AFTER MATCH SKIP goes on; SQL adds ROW."""
 _ORDER = re.compile(r"(?P<DIRECTION>asc|desc)\b|(?P<NULLS>nulls\s+(?:first|last)\b)", re.IGNORECASE)
-"""What may come after a value of ORDER BY; everywhere else these are names."""
+"""Words that may come after a value of ORDER BY; everywhere else these are names."""
 _BEST = re.compile(r"(?:(?P<TOP>top)|(?P<LONGEST>longest))(?=\s+\d)|(?P<BY>by)\b", re.IGNORECASE)
 """`TOP 10 BY` and `LONGEST 5`; everywhere else these are names."""
 _RELATION = re.compile(r"[^\W\d]\w*(?:(?:\s+|\s*-\s*)by\b)?", re.IGNORECASE)
@@ -116,7 +116,7 @@ _VARIABLE = re.compile(rf"\s+(?:`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNO
 _CASE = re.compile(
     rf"\s*(?:\(|'|\"|`)|\s+(?:\d|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE
 )
-"""What comes after `CASE`, which an attribute may be called: a value, or WHEN."""
+"""Text after `CASE`, which an attribute may be called: a value, or WHEN."""
 _SWEEP = re.compile(
     r"(?:\s+(?:`[^`]*`|(?!(?:and|or|not|in|is|like|between|as|on|where|having|return|pattern)\b)"
     r"[^\W\d]\w*))?\s*\(",
@@ -124,7 +124,7 @@ _SWEEP = re.compile(
 )
 """The marks after `SWEEP`, which an attribute may be called: its values, and a name before them."""
 _PATTERN = re.compile(r"\s*\(|\s+(?:any|seq)\b", re.IGNORECASE)
-"""What else may begin a pattern: that of `NOT NEXT`."""
+"""Text that may begin a pattern too: that of `NOT NEXT`."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

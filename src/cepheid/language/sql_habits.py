@@ -17,7 +17,7 @@ _LISTS = "SELECT keeps no lists: `ARRAY_AGG(x ORDER BY y)` is a measure of MATCH
 
 
 class _Habit(NamedTuple):
-    """What stands before a place and from there on, both in capitals, and what to write."""
+    """Text before a place and from there on, both in capitals, and what to write instead."""
 
     before: re.Pattern[str]
     rest: re.Pattern[str]

@@ -1,4 +1,4 @@
-"""What an editor asks about a query text while somebody types: text in, plain values out.
+"""Answers to an editor about a query text while somebody types: text in, plain values out.
 
 ``diagnostics`` finds mistakes with edits that repair them, ``complete`` lists what may come next,
 ``hover`` says what a word means, ``format_text`` lays a query out, and ``symbols`` outlines it. All

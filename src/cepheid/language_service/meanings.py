@@ -1,4 +1,4 @@
-"""What the words of the language mean, in a sentence each, with the rule that defines them.
+"""Meanings of the words of the language, in a sentence each, with the rule that defines them.
 
 Rules are those of docs/semantics.md; a test checks that each is there, and that every keyword of
 the grammar has an entry.

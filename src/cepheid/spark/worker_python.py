@@ -25,7 +25,7 @@ _checked: dict[str, set[str]] = {}
 """The machines whose workers can run queries, by session."""
 
 ROUNDS = 3
-"""How often machines that join during a check are checked before a query begins."""
+"""Machines that join during a check are checked so often before a query begins."""
 
 NEEDED = ("cepheid", "msgspec", "numba", "numpy", "platformdirs")
 """Packages that a worker needs besides pyarrow, without which it cannot answer."""

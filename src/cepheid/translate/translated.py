@@ -1,4 +1,4 @@
-"""What a dialect reads and what it gives: files in, one ``Translated`` for each of their rules."""
+"""Input and output of a dialect: files in, one ``Translated`` for each of their rules."""
 
 from __future__ import annotations
 

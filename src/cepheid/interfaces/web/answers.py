@@ -1,4 +1,4 @@
-"""What all endpoints share: the workbench itself, and answers as JSON."""
+"""The parts that all endpoints share: the workbench itself, and answers as JSON."""
 
 from __future__ import annotations
 

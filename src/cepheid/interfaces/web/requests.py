@@ -1,4 +1,4 @@
-"""What the server asks a worker to do: one struct for each task, sent as a line of JSON."""
+"""Tasks that the server gives a worker: one struct for each task, sent as a line of JSON."""
 
 from __future__ import annotations
 

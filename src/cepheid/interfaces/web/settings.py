@@ -1,4 +1,4 @@
-"""What a workbench serves: data sets and queries by name, how events are read, and limits.
+"""Settings of a workbench: data sets and queries by name, how events are read, and limits.
 
 A browser names data sets; it never sends a path, so nothing outside of what was given is read.
 """

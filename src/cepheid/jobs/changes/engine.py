@@ -1,4 +1,4 @@
-"""What follows a table that changes: events that leave and come in, rows before and after out."""
+"""Engines over a table that changes: events that leave and come in, rows before and after out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of the table costs a query, in words."""
+"""The cost of a change of the table to a query, in words."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _HASHED = ("__first", "__second")
 """The columns by which events without an id are known."""
 
 _ARRAYS = ("place", "at", "note")
-"""What there is for every id."""
+"""The columns of every id."""
 
 _EQUAL = "__equal"
 """The column with the number of equal events."""

@@ -1,4 +1,4 @@
-"""What a FROM gives: a table, and how a query names its columns.
+"""The relation of a FROM: a table, and how a query names its columns.
 
 The columns of the table have names of their own, which no two of a query share, so that tables
 with equal names of columns can stand beside each other.

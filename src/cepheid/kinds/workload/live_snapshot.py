@@ -37,10 +37,10 @@ _CHANGES: tuple[frozenset[Shares], ...] = (
     frozenset({Shares.EDGES}),
     frozenset({Shares.TRAILING}),
 )
-"""What versions have begun to share, the last one first."""
+"""Shapes that each version has begun to share, the last version first."""
 
 _FORMER = tuple(frozenset[Shares]().union(*_CHANGES[:n]) for n in range(len(_CHANGES) + 1))
-"""How this and earlier versions shared: queries that ran alone in a state go on so."""
+"""Sharing of this and earlier versions: queries that ran alone in a state go on so."""
 
 
 class _Generation(msgspec.Struct, array_like=True):

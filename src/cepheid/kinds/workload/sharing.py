@@ -61,7 +61,7 @@ class Method(StrEnum):
 
 
 class Shares(StrEnum):
-    """What versions have begun to share, one after the other."""
+    """Shapes of queries that versions have begun to share, one after the other."""
 
     TRAILING = "windows without SLIDE"
     EDGES = "edge predicates"

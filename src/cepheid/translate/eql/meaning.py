@@ -1,4 +1,4 @@
-"""What differs between the two languages that are called EQL."""
+"""Differences between the two languages that are called EQL."""
 
 from __future__ import annotations
 

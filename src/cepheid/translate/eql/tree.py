@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cepheid.translate.translated import CannotTranslateError
 
 COUNT_OF_HEAD = 50
-"""What ``head`` keeps if it has no number."""
+"""The number of rows that ``head`` keeps if it has none."""
 
 
 @dataclass(frozen=True, slots=True)

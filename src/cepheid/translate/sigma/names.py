@@ -1,4 +1,4 @@
-"""What a rule of Sigma calls a field in, the column of the events out; and the log of a rule."""
+"""Names: a field of a rule of Sigma in, the column of the events out; and the log of a rule."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Listing(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of matches, a column each.
+    """Columns of facts about matches, one fact each.
 
     ``turn`` and ``last``, the row of the last event, are the order in which matches end. ``key``
     and ``window`` name the partition and the window, ``first`` is the row of the first event, and

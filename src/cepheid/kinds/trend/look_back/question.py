@@ -1,4 +1,4 @@
-"""What an evaluation that looks up earlier events is asked."""
+"""Questions to an evaluation that looks up earlier events."""
 
 from __future__ import annotations
 

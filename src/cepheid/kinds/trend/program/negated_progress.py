@@ -1,4 +1,4 @@
-"""How far events have advanced a negated pattern, as a small automaton over symbols.
+"""Progress of a negated pattern: a small automaton over symbols.
 
 A partial match that waits behind ``NOT SEQ(C, D)`` is in one of two places: no C has come since,
 or one has. An event of C moves it from the first to the second, and one of D ends it there. So a
