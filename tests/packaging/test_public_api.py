@@ -1,6 +1,6 @@
 """What users write stays: the public names and their parameters, beside a snapshot.
 
-A change of ``public_api.txt`` is a promise or the end of one: docs/install.md tells how names end.
+A change of ``public_api.txt`` is a promise or the end of one: docs/upgrade.md tells how names end.
 """
 
 from __future__ import annotations
