@@ -176,6 +176,10 @@ bench: dev ## Run the benchmarks
 bench-peers: dev ## Ask other systems the same questions, and write docs/peers.md
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
+.PHONY: papers
+papers: dev ## Measure the figures of the papers in a quick form, and write docs/papers.md
+	@$(BIN)/python -m benchmarks.papers $(ARGS)
+
 .PHONY: lock
 lock: dev ## Write the versions in .venv to requirements/dev.txt, hashes and licences beside it; needs uv
 	@$(BIN)/python -m pip list --format freeze --exclude cepheid --exclude pip --exclude setuptools --exclude wheel \

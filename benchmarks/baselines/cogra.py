@@ -9,6 +9,8 @@ Algorithm 3 counts too few trends when an event has several predecessors (docs/s
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 from benchmarks.baselines.jit import kernel
@@ -30,15 +32,18 @@ Windows = tuple[Integers, Floats, Integers]
 
 def log2_count(type_codes: Codes, template: Template) -> float:
     """Return the logarithm of the trends of one window under skip-till-any-match."""
-    return log2(
-        *_type_grained(
-            type_codes,
-            template.state_of_type(),
-            template.predecessors(),
-            template.start_weights(),
-            template.end_weights(),
-        )
+    return counter(template)(type_codes)
+
+
+def counter(template: Template) -> Callable[[Codes], float]:
+    """Return `log2_count` of a pattern whose arrays are made once, for many partitions."""
+    arrays = (
+        template.state_of_type(),
+        template.predecessors(),
+        template.start_weights(),
+        template.end_weights(),
     )
+    return lambda type_codes: log2(*_type_grained(type_codes, *arrays))
 
 
 @kernel

@@ -42,6 +42,26 @@ PLAIN = cast("Loop", numba.njit()(_graph))
 VECTORISED = kernel(_graph)
 
 
+@numba.njit(cache=True)
+def count_started(f: Floats, g: Floats, start_max: int) -> tuple[float, int]:
+    """Return the trends that begin before an event, and the vertices: a NOT came with that event.
+
+    What no trend can reach is no vertex (section 5.2).
+    """
+    counts, bounds = np.zeros(f.size), np.zeros(f.size)
+    final_count, vertices = 0.0, 0
+    for i in range(f.size):
+        count, bound = 1.0 if i < start_max else 0.0, g[i]
+        for j in range(vertices):
+            if bounds[j] > bound:
+                count += counts[j]
+        if count > 0:
+            counts[vertices], bounds[vertices] = count, f[i]
+            vertices += 1
+            final_count += count
+    return final_count, vertices
+
+
 def counts_windows(
     loop: Loop, times_us: Integers, f: Floats, g: Floats, within_us: int, slide_us: int
 ) -> Floats:

@@ -1,0 +1,127 @@
+"""Write docs/papers.md: entries and measurements in, the part of the page between markers out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+from benchmarks.measure import ROOT
+from benchmarks.papers.entry import Entry, Found, Panel, Point, Verdict
+from benchmarks.papers.results import Kept
+
+PAGE = ROOT / "docs" / "papers.md"
+BEGIN, END = "<!-- papers -->", "<!-- end of papers -->"
+SECTIONS = {
+    "greta": "GRETA",
+    "aseq": "A-Seq",
+    "rcep": "RCEP",
+    "cogra": "COGRA",
+    "thesis-3": "Körber's thesis, chapter 3: stored streams",
+    "thesis-4": "Körber's thesis, chapter 4: graphics processors",
+    "thesis-5": "Körber's thesis, chapter 5: situations",
+}
+UNITS = {"times": "times", "%": "%", "bytes": "bytes", "M/s": "M events/s", "s": "s", "us": "µs"}
+
+
+def write(entries: Sequence[Entry], results: Mapping[str, Kept], page: Path = PAGE) -> None:
+    """Put the entries between the markers of the page."""
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n{render(entries, results)}{END}{after}", encoding="utf-8")
+
+
+def render(entries: Sequence[Entry], results: Mapping[str, Kept]) -> str:
+    """Return the table of all verdicts, then a part for every paper."""
+    parts = [_summary(entries, results)]
+    for section, title in SECTIONS.items():
+        own = [entry for entry in entries if entry.section == section]
+        parts.append(f"## {title}\n")
+        image = f"papers-{section}.png"
+        if (PAGE.parent / "img" / image).exists():
+            parts.append(f"![The measurements of {title}](img/{image})\n")
+        parts += [_entry(entry, results.get(entry.key)) for entry in own]
+    return "\n".join(parts)
+
+
+def verdicts(entry: Entry, kept: Kept | None) -> Sequence[Verdict]:
+    """Compare a measurement with the paper."""
+    return () if kept is None else entry.compare(kept.found)
+
+
+def _summary(entries: Sequence[Entry], results: Mapping[str, Kept]) -> str:
+    every = [(entry, verdicts(entry, results.get(entry.key))) for entry in entries]
+    claims = [verdict for _, own in every for verdict in own]
+    measured = sum(entry.key in results for entry in entries)
+    missing = ", ".join(f"`{entry.key}`" for entry, own in every if not own)
+    lines = [
+        f"{len(entries)} figures and tables; {measured} measured. Of {len(claims)} claims "
+        f"{sum(claim.holds for claim in claims)} hold here."
+    ]
+    if missing:
+        lines.append(f"\nNot measured, with the reason below: {missing}.")
+    failed = [(entry, claim) for entry, own in every for claim in own if not claim.holds]
+    if failed:
+        lines.append("\nThose that do not hold:\n")
+        lines += [f"- `{entry.key}`: {claim.text}." for entry, claim in failed]
+    return "\n".join(lines) + "\n"
+
+
+def _entry(entry: Entry, kept: Kept | None) -> str:
+    lines = [f"### {entry.title}\n", f"**The paper.** {entry.paper}\n"]
+    command = f"`make papers ARGS='--only {entry.key}'`"
+    if kept is None:
+        return "\n".join([*lines, f"**Here.** {entry.here} {entry.missing} {command}\n"])
+    found = kept.found
+    note = f" {found.note}" if found.note else ""
+    lines.append(f"**Here.** {entry.here} Data: {found.data}.{note}\n")
+    lines += [f"{table(panel, found)}\n" for panel in entry.panels]
+    for verdict in verdicts(entry, kept):
+        lines.append(f"- {'Holds' if verdict.holds else '**Does not hold**'}: {verdict.text}.")
+    where = entry.machine or f"CPU time, load {kept.load:g}"
+    lines.append(f"\n{command}; {_day(kept.day)}, {where}.\n")
+    return "\n".join(lines)
+
+
+def table(panel: Panel, found: Found) -> str:
+    """Return a panel as a table: places down, methods across."""
+    points = [point for point in found.points if point.panel == panel.key]
+    places = list(dict.fromkeys(point.x for point in points))
+    if all(not isinstance(place, str) for place in places):
+        places.sort(key=float)
+    series = list(dict.fromkeys(point.series for point in points))
+    by_place = {(point.x, point.series): point for point in points}
+    unit = UNITS.get(panel.unit, panel.unit)
+    head = f"{panel.x} ({panel.title}{', ' if unit else ''}{unit})"
+    lines = [f"| {head} | {' | '.join(series)} |", "|---" * (len(series) + 1) + "|"]
+    for place in places:
+        cells = [cell(by_place.get((place, name)), panel.unit) for name in series]
+        lines.append(f"| {place_text(place)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cell(point: Point | None, unit: str) -> str:
+    """Return a figure with about three digits; a dash where a method gave up."""
+    if point is None:
+        return ""
+    if point.y is None:
+        return "gave up"
+    if unit == "%":
+        return f"{100 * point.y:.1f}" if point.y < 0.1 else f"{100 * point.y:.0f}"
+    if point.y == 0 or not math.isfinite(point.y):
+        return f"{point.y:g}"
+    digits = 2 - math.floor(math.log10(abs(point.y)))
+    return f"{point.y:,.{min(max(digits, 0), 6)}f}"
+
+
+def place_text(place: float | str) -> str:
+    """Return a place of an axis."""
+    if isinstance(place, str):
+        return place
+    return f"{place:,.0f}" if place == int(place) else f"{place:g}"
+
+
+def _day(iso: str) -> str:
+    day = date.fromisoformat(iso)
+    return f"{day.day} {day:%B %Y}"
