@@ -306,12 +306,13 @@ class _Situations:
 
 
 def _settled(condition: tree.Expression, around: Around) -> tree.Expression:
-    """Put values in the place of PREV and aggregates."""
+    """Put values in the place of PREV, FIRST and aggregates."""
 
     def settle(node: tree.Node) -> tree.Node:
         match node:
             case tree.Call(function=name, arguments=(tree.Word(text=text),)) if name in (
                 "PREV",
+                "FIRST",
                 "SUM",
                 "AVG",
                 "MIN",
@@ -321,8 +322,12 @@ def _settled(condition: tree.Expression, around: Around) -> tree.Expression:
             case tree.Aggregate(function=function, variable=variable, attribute=attribute):
                 names = [name.text for name in (variable, attribute) if name is not None]
                 value = around(function.value, names)
-            case tree.Attribute(anchor=tree.Anchor.PREV, variable=variable, attribute=attribute):
-                value = around("PREV", [variable.text, attribute.text])
+            case tree.Attribute(
+                anchor=tree.Anchor.PREV | tree.Anchor.FIRST as anchor,
+                variable=variable,
+                attribute=attribute,
+            ):
+                value = around(anchor.value, [variable.text, attribute.text])
             case _:
                 return node
         assert value is None or isinstance(value, bool | int | float | str), "a plain value"
