@@ -31,6 +31,7 @@ RELATIVE = (
     *("COUNT(*) <= 2", "SUM(n) < 5", "AVG({name}.x) > 0", "{own} AND COUNT({name}) < 3"),
     *("{own} AND MAX(n) - MIN(n) <= 1", "n > 0 UNTIL COUNT(*) > 2", "b UNTIL SUM(x) > 3"),
     *("AVG(n) > PREV(n) UNTIL COUNT(x) = 2", "MIN(x) < 1 OR {own}"),
+    *("n - FIRST(n) < 2", "{own} UNTIL n < FIRST({name}.n)", "x >= FIRST(x) AND COUNT(*) < 4"),
 )
 """Conditions that look at more than one event (§9.10)."""
 

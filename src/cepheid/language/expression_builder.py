@@ -36,6 +36,9 @@ OTHER_UNITS = {
 }
 """The meaning of other units; the nearest name would be a wrong guess."""
 
+OF_SITUATIONS = ("PREV", "FIRST")
+"""Functions of an attribute in the conditions of situations (§9.10)."""
+
 ANCHORS = {a.value: a for a in tree.Anchor if a is not tree.Anchor.EACH}
 AGGREGATES = {f.value: f for f in tree.AggregateFunction}
 
@@ -337,8 +340,8 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
     first = arguments[0] if len(arguments) == 1 else None
     each = isinstance(first, tree.Attribute) and first.anchor is tree.Anchor.EACH
     if function in ANCHORS:
-        if function == "PREV" and isinstance(first, tree.Word):
-            # Situations know the previous event; other queries reject it.
+        if function in OF_SITUATIONS and isinstance(first, tree.Word):
+            # Situations know their first and the previous event; other queries reject it.
             return tree.Call(span=span, function=function, arguments=arguments)
         if not each or not isinstance(first, tree.Attribute):
             _reject_anchor(function, span)
@@ -375,7 +378,9 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
 
 def _reject_anchor(function: str, span: Span) -> NoReturn:
     message = f"`{function}` takes one variable and is followed by an attribute"
-    reject("E111", message, span, f"write `{function}(S).price`")
+    relative = f"in the condition of a situation write `{function}(price)`"
+    helps = [f"write `{function}(S).price`", *([relative] if function in OF_SITUATIONS else [])]
+    reject("E111", message, span, *helps)
 
 
 def _aggregate_of(c: Children[Child], arguments: tuple[Any, ...]) -> tree.Call:
@@ -395,7 +400,7 @@ def reject_distinct(query: tree.Node) -> None:
 def reject_aggregates_of_values(query: tree.Node) -> None:
     """Leave the parser if an aggregate is of anything but a variable or its attribute."""
     for node in tree.walk(query):
-        if isinstance(node, tree.Call) and node.function == "PREV":
+        if isinstance(node, tree.Call) and node.function in OF_SITUATIONS:
             _reject_anchor(node.function, node.span)
         if not isinstance(node, tree.Call) or node.function not in AGGREGATES:
             continue

@@ -1,4 +1,4 @@
-"""Bind what a definition asks beyond its event: PREV and aggregates of the situation so far."""
+"""Bind what a definition asks beyond its event: PREV, FIRST and aggregates of the situation so far."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cepheid.plans.situations import Relative
 if TYPE_CHECKING:
     from cepheid.kinds.situation.bind import SituationScope
 
-FUNCTIONS = ("PREV", "COUNT", "SUM", "AVG", "MIN", "MAX")
+FUNCTIONS = ("PREV", "FIRST", "COUNT", "SUM", "AVG", "MIN", "MAX")
 _NUMBERS = (ValueKind.INTEGER, ValueKind.DOUBLE, ValueKind.UNKNOWN)
 
 
 def relative_to(condition: tree.Expression, own: str, scope: SituationScope) -> tree.Expression:
-    """Let columns stand for PREV and aggregates in a condition (§9.10).
+    """Let columns stand for PREV, FIRST and aggregates in a condition (§9.10).
 
     Parameters
     ----------
@@ -46,8 +46,10 @@ def _use_of(node: tree.Node, own: str, others: Set[str]) -> Relative | None:
             return Relative(str(function.value))
         case tree.Aggregate(function=function, variable=variable, attribute=attribute, distinct=()):
             names = [name.text for name in (variable, attribute) if name is not None]
-        case tree.Attribute(anchor=tree.Anchor.PREV, variable=variable, attribute=attribute):
-            function, names = "PREV", [variable.text, attribute.text]
+        case tree.Attribute(anchor=anchor, variable=variable, attribute=attribute):
+            if anchor not in (tree.Anchor.PREV, tree.Anchor.FIRST):
+                return None
+            function, names = anchor.value, [variable.text, attribute.text]
         case _:
             return None
     if names[0] in others:
@@ -58,7 +60,7 @@ def _use_of(node: tree.Node, own: str, others: Set[str]) -> Relative | None:
 
 
 def kind_of_use(scope: SituationScope, use: Relative, span: Span) -> ValueKind:
-    """Look up the kind of PREV or an aggregate; report attributes that have none."""
+    """Look up the kind of PREV, FIRST or an aggregate; report attributes that have none."""
     if use.attribute is None:
         return ValueKind.INTEGER
     kind = scope.attribute_kind(tree.Name(span=span, text=use.attribute))

@@ -326,7 +326,7 @@ def _chain(follows: Places, first: Places) -> Places:
 
 
 class _Total:
-    """An aggregate of the events of a situation so far."""
+    """An aggregate of the events of a situation so far, or the value of its first event."""
 
     def __init__(self, use: Relative, batch: pa.Table) -> None:
         self.use = use
@@ -351,6 +351,8 @@ class _Total:
         self, rows: Places, inside: Bools, value: NDArray[np.float64], counted: Places
     ) -> tuple[NDArray[np.float64], Places]:
         """Aggregate further events one after the other, a row of the matrix for each situation."""
+        if self.use.function == "FIRST":
+            return np.tile(value[:, None], rows.shape[1]), np.tile(counted[:, None], rows.shape[1])
         values = np.where(inside, self._values[rows], self._nothing)
         counts = np.cumsum(inside & self._valid[rows], axis=1) + counted[:, None]
         operation = {"MIN": np.fmin, "MAX": np.maximum}.get(self.use.function, np.add)
