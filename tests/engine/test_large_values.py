@@ -117,6 +117,15 @@ def test_what_is_no_number_spoils_its_own_sum_only(form: str, window: str, odd: 
     assert row["sum"] == (None if odd < 0 else expected)
 
 
+@pytest.mark.parametrize("semantics", ["contiguous", "next", "any"])
+def test_an_infinite_value_of_no_match_is_not_counted(semantics: str) -> None:
+    """The first event ends no match of two: none times infinity would be NaN."""
+    events = pa.table({"ts": [1, 2], "type": ["A", "A"], "x": [math.inf, 1.0]})
+    text = "RETURN SUM(A.x) PATTERN A+ WHERE A.x >= NEXT(A).x MIN LENGTH 2"
+    found = query(f"{text} SEMANTICS {semantics}").run(events)
+    assert found.to_pylist() == [{"sum_A_x": math.inf}]
+
+
 @pytest.mark.parametrize("function", ["MIN", "MAX"])
 def test_logarithms_of_whole_numbers_beyond_doubles(function: str) -> None:
     events = pa.table({"ts": [1, 2], "type": ["A", "A"], "x": [2**63 - 2, 2**63 - 2]})

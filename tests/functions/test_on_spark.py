@@ -149,3 +149,18 @@ def test_in_a_stream_of_rules(spark: SparkSession, tmp_path: Path) -> None:
     writer.trigger(availableNow=True).start().awaitTermination()
     found = spark.table("own_rules").toArrow()
     assert rows_of(found) == rows_of(workload.run(events()))
+
+
+@pytest.mark.parametrize(
+    "condition", ["twice(x) > 1", "REGEX_MATCH(CAST(CAST(x AS BIGINT) AS STRING), '1')"]
+)
+def test_workers_run_the_python_of_the_driver(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, condition: str
+) -> None:
+    """Spark alone runs the rest of a SELECT, so nothing else has chosen the Python of workers."""
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3-of-nobody")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    frame = spark.createDataFrame(pa.table({"ts": [1, 2], "x": [0.5, 1.5]}))
+    compiled = cepheid.query(f"SELECT x FROM s WHERE {condition}")
+    expected = compiled.run(pa.table({"ts": [1, 2], "x": [0.5, 1.5]})).to_pylist()
+    assert compiled.run(frame).toArrow().to_pylist() == expected

@@ -57,8 +57,10 @@ Lookup = Callable[[tree.Attribute], Typed]
 class Expressions:
     """Translates expressions over the columns that a lookup gives."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: Lookup, prepare: Callable[[], None] | None = None) -> None:
         self._lookup = lookup
+        self._prepare = prepare or (lambda: None)
+        """Is called before a column that Spark's Python workers compute is built."""
         self._typing = Typing(self._kind_of)
 
     def _kind_of(self, node: Any) -> ValueKind:
@@ -281,6 +283,7 @@ class Expressions:
                 chosen = sf.when(self._truth(arguments[0]), columns[0])
                 return chosen.otherwise(columns[1]) if len(columns) > 1 else chosen
             case "REGEX_MATCH" | "IN_NETWORK":
+                self._prepare()
                 return match_column(function, columns)
             case "LOCATE":
                 # Spark finds nothing from a place that is NULL.
@@ -318,6 +321,7 @@ class Expressions:
             self._instant(argument) if is_instant(kind) else self.column(argument)
             for argument, kind in zip(arguments, kinds, strict=True)
         ]
+        self._prepare()
         return own_column(own, columns, kinds)
 
     def _type_of(self, expression: tree.Expression) -> str:

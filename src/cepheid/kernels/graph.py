@@ -281,7 +281,8 @@ def bind_event(
             bind_moment(
                 weights, weight_of, variable, column, V, row, state, a, unit, begins[row, state], p
             )
-        elif column >= 0:
+        elif column >= 0 and present(count):
+            # No match times an infinite value would be NaN.
             V[row, state, a] = add(V[row, state, a], mul(weights[column, row], count, p), p)
     if salt.shape[0]:
         V[row, state, 0] = mul(count, salt[variable, row], p)

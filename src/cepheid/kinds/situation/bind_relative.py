@@ -1,4 +1,4 @@
-"""Bind what a definition asks beyond its event: PREV, FIRST and aggregates of the situation so far."""
+"""Bind PREV, FIRST and aggregates of the situation so far in the condition of a definition."""
 
 from __future__ import annotations
 

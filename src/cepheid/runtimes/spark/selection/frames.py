@@ -36,7 +36,13 @@ from cepheid.plans.selection import (
 )
 from cepheid.runtimes.spark.selection.join import join_frames
 from cepheid.runtimes.spark.selection.odd_times import warn_of_first_times, warn_of_stored_times
-from cepheid.runtimes.spark.selection.rows import Stream, filtered, project, stream_of
+from cepheid.runtimes.spark.selection.rows import (
+    Stream,
+    expressions_over,
+    filtered,
+    project,
+    stream_of,
+)
 from cepheid.runtimes.spark.selection.windows import (
     Clock,
     counted_windows,
@@ -155,7 +161,7 @@ def select_frames(plan: SelectPlan, frames: Sequence[DataFrame]) -> DataFrame:
         numbered = "cepheid arrival"
         with_number = stream.frame.withColumn(numbered, sf.monotonically_increasing_id())
         stream = stream._replace(frame=with_number)
-    expressions = Expressions(lambda node: stream.typed(node.attribute.text))
+    expressions = expressions_over(frames[0], lambda node: stream.typed(node.attribute.text))
     kept = stream._replace(frame=filtered(stream.frame, select.condition, expressions))
     if select.kind is SelectKind.FILTER:
         return project(
@@ -168,7 +174,7 @@ def select_frames(plan: SelectPlan, frames: Sequence[DataFrame]) -> DataFrame:
 def finished(select: Selection, frame: DataFrame) -> DataFrame:
     """Filter aggregated rows by HAVING, and compute the columns of the result."""
     rows = stream_of("", frame)
-    expressions = Expressions(lambda node: rows.typed(node.attribute.text))
+    expressions = expressions_over(frame, lambda node: rows.typed(node.attribute.text))
     if select.having is not None:
         frame = frame.filter(expressions.column(select.having))
     if select.results is None:

@@ -11,11 +11,11 @@ from pyspark.sql import functions as sf
 
 from cepheid.errors import Span
 from cepheid.events.schema import ValueKind
-from cepheid.expressions.spark_columns import Expressions, Typed, instant_of
+from cepheid.expressions.spark_columns import Typed, instant_of
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, SelectColumn, aliases_in, row_column
-from cepheid.runtimes.spark.selection.rows import project, stream_of
+from cepheid.runtimes.spark.selection.rows import expressions_over, project, stream_of
 from cepheid.runtimes.spark.selection.windows import Clock, floor_divided, interval_of, with_time
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Sides:
                 chosen = chosen.withWatermark(name, watermark)
             self.frames.append(chosen)
             self.clocks.append(clock._replace(moment=sf.col(f"`{name}`")))
-        self.expressions = Expressions(self._lookup)
+        self.expressions = expressions_over(frames[0], self._lookup)
         self._plan = plan
 
     def time(self, place: int) -> Typed:

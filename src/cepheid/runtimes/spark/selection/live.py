@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from cepheid.expressions.spark_columns import Expressions
 from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.watermarks import in_microseconds
 from cepheid.jobs.work import Work
@@ -25,7 +24,12 @@ from cepheid.plans.plan import SelectPlan
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.live_output import LiveOutput
-from cepheid.runtimes.spark.selection.rows import Stream, filtered, stream_of
+from cepheid.runtimes.spark.selection.rows import (
+    Stream,
+    expressions_over,
+    filtered,
+    stream_of,
+)
 from cepheid.runtimes.spark.stream import (
     Delays,
     ReadColumns,
@@ -86,7 +90,7 @@ def aggregate_output(
 def late_of_aggregate(plan: SelectPlan, frame: DataFrame, delays: Delays) -> DataFrame:
     """Collect late events for which WHERE is true; all events advance the watermark."""
     stream = stream_of(plan.select.streams[0].alias, late_events(frame, plan, delays))
-    expressions = Expressions(lambda node: stream.typed(node.attribute.text))
+    expressions = expressions_over(frame, lambda node: stream.typed(node.attribute.text))
     return filtered(stream.frame, plan.select.condition, expressions)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as sf
@@ -12,6 +12,7 @@ from cepheid.events.schema import EventSchema, ValueKind, read_schema
 from cepheid.expressions.spark_columns import Expressions, Lookup, Typed
 from cepheid.language import tree
 from cepheid.plans.selection import SelectColumn
+from cepheid.spark.worker_python import prepare_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +40,11 @@ def stream_of(alias: str, frame: DataFrame) -> Stream:
     schema = read_schema(frame.schema)
     assert schema is not None, "a DataFrame has a schema"
     return Stream(alias, frame, schema)
+
+
+def expressions_over(frame: DataFrame, lookup: Lookup) -> Expressions:
+    """Translate expressions over a DataFrame; workers are prepared where they call Python."""
+    return Expressions(lookup, partial(prepare_workers, frame.sparkSession))
 
 
 def filtered(
