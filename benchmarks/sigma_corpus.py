@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from cepheid.events.windows_log import NUMBERS, flat_event
 from cepheid.interfaces.cli_input import find_rules
 from cepheid.interfaces.detect import detect
 from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules
@@ -38,7 +39,6 @@ FOLDERS = (
     "rules-compliance",
     "rules-placeholder",
 )
-NUMBERS = {"EventID": "integer", "EventRecordID": "integer"}
 REASONS_SHOWN = 12
 
 
@@ -68,41 +68,6 @@ def tell(title: str, rules: list[Translated], seconds: float) -> None:
         print(f"    {count:5,}  {reason}")
 
 
-def flat_event(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an event of Windows side by side; all but a few are texts."""
-    event = record["Event"]
-    system = event["System"]
-    fields = {**(event.get("EventData") or {}), **_user_data(event)}
-    found: dict[str, Any] = {
-        name: _text(value) for name, value in fields.items() if not name.startswith("#")
-    }
-    found |= {name: system[name] for name in NUMBERS if isinstance(system.get(name), int)}
-    number = system["EventID"]
-    found["EventID"] = number if isinstance(number, int) else int(number["#text"])
-    found["Channel"], found["Computer"] = system["Channel"], system.get("Computer")
-    found["Provider_Name"] = system["Provider"]["#attributes"]["Name"]
-    found["Level"] = _text(system.get("Level"))
-    found["ts"] = system["TimeCreated"]["#attributes"]["SystemTime"]
-    return found
-
-
-def _user_data(event: dict[str, Any]) -> dict[str, Any]:
-    inner = [one for one in (event.get("UserData") or {}).values() if isinstance(one, dict)]
-    return {name: value for one in inner for name, value in one.items()}
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict) and "#text" in value:
-        return _text(value["#text"])
-    if isinstance(value, list):
-        return "\n".join(str(_text(one)) for one in value)
-    return json.dumps(value) if isinstance(value, dict) else str(value)
-
-
 def _records(text: str) -> Iterator[dict[str, Any]]:
     """Read objects of JSON that stand one after another, or in a list."""
     decoder, at = json.JSONDecoder(), 0
@@ -126,7 +91,7 @@ def run_tests(folder: Path) -> None:
     """Run the rules of all tests over the events of all tests by `cepheid detect`."""
     tests = [test for test in read_tests(folder) if test.events]
     names = {name for test in tests for event in test.events for name in event}
-    types = {name: NUMBERS.get(name, "text") for name in names - {"ts"}}
+    types = {name: "integer" if name in NUMBERS else "text" for name in names - {"ts"}}
     settings = with_mapping(Settings(types=types), "windows")
     every = translate(folder, settings)
     by_id = {_identity(rule): rule for rule in every}

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from pyspark.sql import SparkSession
+from tests.interfaces.program import run, run_in
 from typer.testing import CliRunner
 
+from cepheid.errors import DataError
+from cepheid.events.windows_log import read_windows_log
 from cepheid.interfaces.alert_formats import Alert, as_ecs, as_ocsf
 from cepheid.interfaces.cli import app
 
@@ -141,3 +147,105 @@ def test_an_alert_without_time_or_severity_has_neither() -> None:
     assert as_ecs(late)["@timestamp"] is None
     exact = alert._replace(at_ns=1_000_000_001)
     assert as_ecs(exact)["@timestamp"] == "1970-01-01T00:00:01.000000001Z"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_a_live_stream_gives_the_alerts_of_a_batch(
+    spark: SparkSession, rules: Path, tmp_path: Path
+) -> None:
+    folder, alerts = tmp_path / "events", tmp_path / "alerts.jsonl"
+    folder.mkdir()
+    later = {"@timestamp": "2026-01-31T11:00:00Z", "event": {"category": "x"}, "pid": 9}
+    for number, events in enumerate((EVENTS[:2], [EVENTS[2], later])):
+        lines = "\n".join(map(json.dumps, events))
+        (folder / f"{number}.jsonl").write_text(lines)
+    _run("detect", str(rules), "--input", str(folder), "-o", str(alerts), *COLUMNS)
+    live = ("--stream", "--once", "--checkpoint", tmp_path / "state", "-o", tmp_path / "live")
+    run_in(spark, "detect", rules, "--input", folder, *live, *COLUMNS)
+    written = [one for file in (tmp_path / "live").glob("*.txt") for one in _lines(file)]
+    assert sorted(written, key=lambda one: one["@timestamp"]) == _lines(alerts)
+    assert len(written) == 2
+    # A rule that comes later may name another field that no event has.
+    (rules / "more.cq").write_text("SELECT * FROM log WHERE nowhere IS NULL AND pid = 7")
+    times = ("2026-01-31T11:30:00Z", "2026-01-31T11:40:00Z")
+    more = [{"@timestamp": one, "event": {"category": "x"}, "pid": 7} for one in times]
+    (folder / "2.jsonl").write_text("\n".join(map(json.dumps, more)))
+    run_in(spark, "detect", rules, "--input", folder, *live, *COLUMNS)
+    written = [one for file in (tmp_path / "live").glob("*.txt") for one in _lines(file)]
+    assert [one["message"] for one in written].count("more") == 1
+    printed = run_in(
+        spark, "detect", rules, "--input", folder, "--stream", "--once", "--format", "ocsf",
+        "--checkpoint", tmp_path / "other", *COLUMNS,
+    )  # fmt: skip
+    assert {json.loads(line)["class_uid"] for line in printed.splitlines()} == {2004}
+
+
+def test_options_of_streams_need_one(rules: Path, tmp_path: Path) -> None:
+    words = ("detect", rules, "--input", tmp_path)
+    assert "a --checkpoint" in run(*words, "--stream").stderr
+    assert "--once has no effect here" in run(*words, "--once").stderr
+    places = ("--source", tmp_path, "--sink", "webhook:http://x/", "--checkpoint", "c")
+    done = run("stream", "--rules", rules, "--alerts", "ecs", *places)
+    assert "alerts of ECS and OCSF go to a folder" in done.stderr
+    done = run("stream", "--rules", rules, "--alerts", "xml", *places)
+    assert "--alerts is one of ecs, ocsf" in done.stderr
+    assert done.returncode == 2
+
+
+def test_files_of_different_columns_are_read_one_by_one(
+    rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, alerts = tmp_path / "events", tmp_path / "alerts.jsonl"
+    folder.mkdir()
+    for number, event in enumerate(EVENTS):
+        (folder / f"{number}.jsonl").write_text(json.dumps({**event, f"only{number}": number}))
+    words = ("detect", str(rules), "--input", str(folder), "-o", str(alerts), *COLUMNS)
+    _run(*words)
+    whole = _lines(alerts)
+    monkeypatch.setattr("cepheid.interfaces.detect.WHOLE_BYTES_MAX", 0)
+    _run(*words)
+    assert _lines(alerts) == whole
+    assert len(whole) == 2
+
+
+def test_a_log_of_windows_has_the_fields_of_its_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def record(number: int, **data: Any) -> dict[str, Any]:
+        time = f"2026-01-31T10:00:0{number}.1234567Z"
+        system = {
+            "EventID": 4625 if number else {"#text": "4624", "#attributes": {"Qualifiers": 0}},
+            "EventRecordID": number,
+            "Channel": "Security",
+            "Provider": {"#attributes": {"Name": "Auditing"}},
+            "TimeCreated": {"#attributes": {"SystemTime": time}},
+        }
+        return {"data": json.dumps({"Event": {"System": system, "EventData": data or None}})}
+
+    class Parser:
+        def __init__(self, path: str) -> None:
+            assert path.endswith("log.evtx")
+
+        def records_json(self) -> list[dict[str, Any]]:
+            listed = ["a", {"#text": "b"}]
+            return [record(0), record(1, LogonType=3, Keys=listed), record(2, LogonType=True)]
+
+    monkeypatch.setitem(sys.modules, "evtx", SimpleNamespace(PyEvtxParser=Parser))
+    (tmp_path / "log.evtx").touch()
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "r.cq").write_text("SELECT * FROM w WHERE EventID = 4625")
+    words = ("--input", str(tmp_path / "log.evtx"), "--type", "Channel")
+    lines = _run("detect", str(tmp_path / "rules"), *words).stdout.splitlines()
+    first, second = (json.loads(line)["cepheid"]["events"][0] for line in lines[:2])
+    assert first["LogonType"] == "3"
+    assert first["Keys"] == "a\nb"
+    assert first["ts"] == "2026-01-31T10:00:01.123456Z"
+    assert (second["LogonType"], second["Provider_Name"]) == ("true", "Auditing")
+
+
+def test_what_is_no_log_of_windows_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("evtx")
+    (tmp_path / "log.evtx").write_text("no log")
+    with pytest.raises(DataError, match="E501"):
+        read_windows_log(tmp_path / "log.evtx")

@@ -1,4 +1,4 @@
-"""Read files of events as tables: Parquet, Arrow, CSV, TSV and JSON lines, batch by batch.
+"""Read files of events as tables: Parquet, Arrow, CSV, TSV, JSON lines, EVTX, batch by batch.
 
 Several files are read in the order of their names, as event logs are written.
 """
@@ -18,6 +18,7 @@ from cepheid.events.arriving import plain_table, with_texts
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.events.text_times import timed_like, timed_table
 from cepheid.events.time_formats import TextTimes
+from cepheid.events.windows_log import read_windows_log
 
 ENDINGS = {
     ".parquet": "parquet",
@@ -30,6 +31,7 @@ ENDINGS = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".evtx": "evtx",
 }
 """The format of a file, by the end of its name."""
 
@@ -196,6 +198,9 @@ def _read_file(
         case "json":
             form = json.ParseOptions(explicit_schema=_texts(times) or None)
             table = json.read_json(file, parse_options=form)
+            batches, empty = table.to_batches(BATCH_ROWS), table.schema.empty_table()
+        case "evtx":
+            table = read_windows_log(file)
             batches, empty = table.to_batches(BATCH_ROWS), table.schema.empty_table()
         case "arrow":
             opened = pa.ipc.open_file(pa.memory_map(str(file)))

@@ -12,6 +12,7 @@ import msgspec
 import cepheid
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
+_encode_sorted = msgspec.json.Encoder(enc_hook=str, order="sorted").encode
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 TACTICS = {
@@ -56,17 +57,21 @@ class Alert(NamedTuple):
         """Return the events of a match, or else the row, without what is NULL."""
         found = self.row.get("events")
         listed = found if isinstance(found, list) else [self.row]
-        return [{k: _zoned(v) for k, v in one.items() if v is not None} for one in listed]
+        return [_present(one) for one in listed]
 
     @property
     def uid(self) -> str:
         """Return a name of the alert that is the same whenever it is found again."""
-        known = _encode([self.rule, self.variant, self.at_ns, dict(self.row)])
+        known = _encode_sorted([self.rule, self.variant, self.at_ns, _present(self.row)])
         return hashlib.sha256(known).hexdigest()[:32]
 
 
-def _zoned(value: Any) -> Any:
-    """Return a time with its zone, UTC; other values stay."""
+def _present(value: Any) -> Any:
+    """Leave out what is NULL, and write times as JSON does, with their zone, UTC."""
+    if isinstance(value, Mapping):
+        return {name: _present(one) for name, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_present(one) for one in value]
     plain = isinstance(value, dt.datetime) and value.tzinfo is None
     return value.replace(tzinfo=dt.UTC) if plain else value
 

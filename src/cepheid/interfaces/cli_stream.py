@@ -147,6 +147,9 @@ def stream(
         Path | None,
         Option(help="The folder for what a webhook does not take; in the checkpoint else."),
     ] = None,
+    alerts: Annotated[
+        str | None, Option(help="With --rules: alerts as lines of JSON, ecs (Elastic) or ocsf.")
+    ] = None,
     metrics: Annotated[
         int | None,
         Option(help="Show the numbers of the query at http://127.0.0.1:PORT/metrics."),
@@ -200,6 +203,7 @@ def stream(
             on_loss=on_loss,
             kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
             buckets=buckets, keys=tuple(keys or ()), changes=given_changes(changes, id_),
+            alerts=alerts, time_unit=time_unit,
         )  # fmt: skip
         if wrong := wrong_use(compiled, options):
             raise WrongUseError(wrong)

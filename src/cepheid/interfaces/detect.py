@@ -18,6 +18,9 @@ from cepheid.interfaces.rule_queries import Ready, Refusals
 from cepheid.jobs.sources import EventSource, source_of
 from cepheid.kinds.workload.alert_limits import SHOWN
 
+WHOLE_BYTES_MAX = 256 << 20
+"""The size of files that are read as one table."""
+
 _NO_ATTRIBUTE = re.compile(r"has no attribute `([^`]+)`")
 
 
@@ -53,17 +56,27 @@ def detect(ready: Ready, inputs: Sequence[str], refusals: Refusals) -> Detected:
 
 
 def read_events(ready: Ready, inputs: Sequence[str]) -> tuple[EventSource, list[str]]:
-    """Read files as one table, with columns of NULL for the fields that only rules name."""
+    """Read files, with columns of NULL for the fields that only rules name.
+
+    Few events are read once, as one table. Of more, each file is opened first to know its columns,
+    and the events are read file by file when the rules run.
+    """
     times = ready.workload.times
     files = [file for pattern in inputs for file in find_files(pattern)]
+    if sum(file.stat().st_size for file in files) > WHOLE_BYTES_MAX:
+        schemas = [next(read_all([file], None, times)).schema for file in files]
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
+        absent = sorted(absent_columns(ready, schema))
+        known = pa.schema([*schema, *(pa.field(name, pa.null()) for name in absent)])
+        return EventSource(known, files, times=times, fitted=True), absent
     table = pa.concat_tables(read_all(files, None, times), promote_options="permissive")
-    absent = sorted(_absent_columns(ready, table.schema))
+    absent = sorted(absent_columns(ready, table.schema))
     for name in absent:
         table = table.append_column(name, pa.nulls(len(table)))
     return source_of(table, times), absent
 
 
-def _absent_columns(ready: Ready, schema: pa.Schema) -> set[str]:
+def absent_columns(ready: Ready, schema: pa.Schema) -> set[str]:
     """Find the columns that rules name and events lack: those that planning does not find."""
     absent: set[str] = set()
     for query in ready.queries.values():

@@ -14,6 +14,7 @@ from rich.table import Table
 from cepheid import metrics, runtimes
 from cepheid.api import CompiledQuery
 from cepheid.errors import visible
+from cepheid.interfaces.alert_formats import FORMATS
 from cepheid.interfaces.colours import cell
 from cepheid.interfaces.console import complain
 from cepheid.interfaces.stream_options import EVERY, Options
@@ -60,6 +61,9 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         return f"--metrics is a port, 1 to {PORTS - 1}, not {options.metrics}"
     if options.buckets is not None and not 1 <= options.buckets <= BUCKETS_MAX:
         return f"--buckets is a number from 1 to {BUCKETS_MAX}, not {options.buckets}"
+    if options.alerts is not None and (compiled is not None or options.alerts not in FORMATS):
+        known = ", ".join(FORMATS)
+        return f"--alerts is one of {known}, and of rules: --rules names a folder of them"
     if options.keys and compiled is not None:
         return "--keys has no effect here: a query alone knows its keys"
     if wrong := _wrong_changes(compiled, options):

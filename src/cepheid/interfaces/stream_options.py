@@ -23,7 +23,8 @@ EVERY = "1 second"
 class Options(msgspec.Struct, frozen=True):
     """The source and the sink of a live query, and its settings.
 
-    For a join of two streams, the source is a dict of sources by name.
+    For a join of two streams, the source is a dict of sources by name. ``alerts`` is the schema of
+    the alerts of rules, ``ecs`` or ``ocsf``; without it they are rows.
     """
 
     source: str | dict[str, str]
@@ -60,6 +61,8 @@ class Options(msgspec.Struct, frozen=True):
     buckets: int | None = None
     keys: tuple[str, ...] = ()
     changes: dict[str, Any] | None = None
+    alerts: str | None = None
+    time_unit: str = "us"
 
     @property
     def live(self) -> LiveOptions:

@@ -16,6 +16,7 @@ from rich.console import Console
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import CepheidError, suggest_names, visible
 from cepheid.interfaces.limited_rules import check_columns, untimed_limit
+from cepheid.interfaces.live_alerts import with_absent
 from cepheid.interfaces.rule import Rule
 from cepheid.interfaces.rule_queries import Ready, RuleQuery
 from cepheid.interfaces.stream_command import live_session, numbers_shown, showing, start
@@ -81,6 +82,11 @@ class Rulebook:
         self.rules: dict[str, Fitted] = {}
         self.refused: Counter[str] = Counter()
         """The number of refused versions of each rule."""
+
+    @property
+    def ready(self) -> Ready:
+        """Return the rules as they were read first."""
+        return self._ready
 
     @property
     def reader(self) -> CompiledQuery:
@@ -253,6 +259,8 @@ def stream_rules_in(
                 assert isinstance(options.source, str), "rules read one stream"
                 assert options.times is not None, "rules say how times are read"
                 events = source_of(spark, options.source, options)
+                if options.alerts is not None:
+                    events = _with_absent(events, book.ready, complain)
                 stream = RuleStream.of(events, options.times, options.live)
                 fit, teller = fit_to(stream), Teller(complain)
                 book.fit(fit)
@@ -276,6 +284,15 @@ def stream_rules_in(
             live.stop()
     except FAILURES as error:
         raise clear_error(error) from error
+
+
+def _with_absent(events: DataFrame, ready: Ready, complain: Complain) -> DataFrame:
+    """Let fields that rules name and events lack be NULL, and name them."""
+    whole, absent = with_absent(events, ready)
+    if absent:
+        names = ", ".join(map(visible, absent))
+        complain(f"notice: no event has these fields, which are NULL: {names}")
+    return whole
 
 
 def check_keys(options: Options, known: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from cepheid.interfaces.console import say_data
+from cepheid.interfaces.live_alerts import alert_sink
 from cepheid.interfaces.stream_options import (
     KAFKA,
     POSTGRES,
@@ -44,6 +45,8 @@ def wrong_sink(options: Options) -> str:
         return "a webhook is webhook:https://host/path"
     if place.startswith(RATE):
         return f"rows go to a folder, Kafka, PostgreSQL, a webhook, or -, not {place}"
+    if options.alerts is not None and place.startswith((*POSTGRES, WEBHOOK)):
+        return "alerts of ECS and OCSF go to a folder, a topic of Kafka, or -"
     if options.key is not None and not place.startswith(KAFKA):
         return "--key has no effect here: the sink is no topic of Kafka"
     if options.dead_letters is not None and not place.startswith(WEBHOOK):
@@ -60,7 +63,7 @@ def can_update(place: str) -> bool:
 
 def sinks_of(options: Options) -> dict[str, Write]:
     """Choose the functions that write rows and, if they are kept, late events and bad records."""
-    found = {ROWS: sink_of(options)}
+    found = {ROWS: sink_of(options) if options.alerts is None else alert_sink(options)}
     if options.late == "side":
         found[LATE] = _side(options, LATE)
     if options.bad == "side":

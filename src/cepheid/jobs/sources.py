@@ -19,12 +19,16 @@ from cepheid.store.snapshot import Cover, Interval, Snapshot
 
 
 class EventSource(NamedTuple):
-    """Events with known columns: a table, a reader, files, or time ranges of a store version."""
+    """Events with known columns: a table, a reader, files, or time ranges of a store version.
+
+    With ``fitted``, files may lack columns, or have others; each is made to fit the schema.
+    """
 
     schema: pa.Schema
     events: Any
     cover: Cover | None = None
     times: TextTimes | None = None
+    fitted: bool = False
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read the given columns as at least one table; events of a store are in time order."""
@@ -42,7 +46,9 @@ class EventSource(NamedTuple):
         else:
             # A query that reads no column still counts events, so one column is read.
             names = present(self.schema.names, columns) or self.schema.names[:1]
-            yield from read_all(events, names, self.times)
+            wanted = pa.schema([self.schema.field(name) for name in names])
+            for table in read_all(events, names, self.times):
+                yield _fitted(table, wanted) if self.fitted else table
 
     def whole(self, columns: Sequence[str]) -> pa.Table:
         """Read all events as one table."""
@@ -52,6 +58,17 @@ class EventSource(NamedTuple):
             table.select(present(table.column_names, columns)) for table in self.tables(columns)
         ]
         return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the columns of a schema, NULL where a table lacks one."""
+    columns = [
+        table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def source_of(events: Any, times: TextTimes) -> EventSource:

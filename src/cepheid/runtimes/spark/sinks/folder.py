@@ -1,4 +1,4 @@
-"""A folder of Parquet files with the rows of each micro-batch, once.
+"""A folder of Parquet files, or of lines, with the rows of each micro-batch, once.
 
 Spark's own file sink does the work: a log in the folder, ``_spark_metadata``, lists the files of
 each micro-batch, and readers of Spark see only those. It is called for one DataFrame at a time, so
@@ -24,8 +24,8 @@ _CLASSES = (f"{_PACKAGE}.sinks.FileStreamSink", f"{_PACKAGE}.FileStreamSink")
 """Where Spark has its file sink; the second place is that of versions before 4.1."""
 
 
-def folder_sink(path: str) -> Write:
-    """Build the function that adds the rows of a micro-batch to a folder."""
+def folder_sink(path: str, *, lines: bool = False) -> Write:
+    """Build the function that adds the rows of a micro-batch to a folder; ``lines`` are texts."""
     made: list[Any] = []
     # Spark's sink takes no relative path; one with a scheme, such as s3a:, is absolute.
     place = path if urlsplit(path).scheme else str(Path(path).absolute())
@@ -33,16 +33,17 @@ def folder_sink(path: str) -> Write:
     @sink
     def write(batch: DataFrame, number: int) -> None:
         if not made:
-            made.append(_file_sink(batch.sparkSession, place))
+            made.append(_file_sink(batch.sparkSession, place, lines=lines))
         # It skips a micro-batch that its log names.
         made[0].addBatch(number, batch._jdf)
 
     return write
 
 
-def _file_sink(spark: SparkSession, path: str) -> Any:
+def _file_sink(spark: SparkSession, path: str, *, lines: bool) -> Any:
     jvm: Any = spark.sparkContext._jvm
-    form = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
+    forms = jvm.org.apache.spark.sql.execution.datasources
+    form = forms.text.TextFileFormat() if lines else forms.parquet.ParquetFileFormat()
     convert = jvm.org.apache.spark.api.python.PythonUtils
     values = (spark._jsparkSession, path, form, convert.toSeq([]), convert.toScalaMap({}))
     for name in _CLASSES:

@@ -63,6 +63,7 @@ def kafka_sink(
     *,
     key: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
+    written: str = "",
 ) -> Write:
     """Build the function for foreachBatch that writes rows to a topic, each once.
 
@@ -76,6 +77,8 @@ def kafka_sink(
         The columns that are the key of a message, as JSON; rows with equal keys stay in order.
     settings
         More settings of the client, such as ``{"security.protocol": "SSL"}``.
+    written
+        A column of texts that are messages already; without it, rows are written as JSON.
     """
     library()
     keys, more = names_in("key", key), tuple(sorted((settings or {}).items()))
@@ -89,7 +92,7 @@ def kafka_sink(
         missing = sorted({*keys} - {*batch.columns})
         if missing:
             refuse("E590", f"key is columns of the rows, and there is no `{missing[0]}`")
-        value = _json(batch.columns)
+        value = sf.col(written) if written else _json(batch.columns)
         rows = batch.select(
             (_json(keys) if keys else sf.lit(None).cast("string")).alias("key"),
             value.alias("value"),
