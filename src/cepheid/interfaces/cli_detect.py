@@ -78,8 +78,8 @@ def detect(
             raise WrongUseError(message)
         stream(
             inputs, output or "-", checkpoint, rules=rules, watermark=watermark or WATERMARK,
-            columns=columns, once=once, kafka=kafka, format_=_content(inputs[0]), alerts=format_, time=time,
-            type_=type_, time_unit=time_unit, time_format=time_format,
+            columns=columns, once=once, kafka=kafka, format_=_content(inputs[0]), alerts=format_,
+            time=time, type_=type_, time_unit=time_unit, time_format=time_format,
         )  # fmt: skip
         return
     refuse_options(
