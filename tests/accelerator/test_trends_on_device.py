@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -27,10 +29,11 @@ def sized(events: list[dict[str, object]]) -> pa.Table:
     return table_of([{**dict.fromkeys(SCHEMA), **event} for event in events])
 
 
+@pytest.mark.parametrize("sorted_from", [trends.SORTED_FROM, 0])
 @pytest.mark.filterwarnings("ignore:no event has the type")
 @settings(max_examples=20)
-@given(st.data())
-def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_random_queries_give_what_the_oracle_gives(sorted_from: int, data: st.DataObject) -> None:
     operator = data.draw(choice(["<", "<=", ">", ">=", "=", "<>"]))
     name = data.draw(choice(["price", "volume"]))
     keyed = data.draw(st.booleans())
@@ -47,7 +50,8 @@ def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     events = data.draw(streams(SCHEMA, events_max=10))
     assume(events)
     table = sized(events)
-    actual = compiled.run(table, device="gpu").to_pylist()
+    with patch.object(trends, "SORTED_FROM", sorted_from), patch.object(trends, "TILE", 2):
+        actual = compiled.run(table, device="gpu").to_pylist()
     expected = evaluate(compiled.tree, events)
     assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"
 
@@ -75,7 +79,31 @@ def test_many_tiles_give_what_the_cpu_gives(window: str) -> None:
     assert same_rows(found, compiled.run(events).to_pylist())
 
 
-def test_counts_beyond_doubles() -> None:
+@pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])
+@pytest.mark.parametrize("ties", ["strict", "arrival"])
+def test_sorted_runs_give_what_the_cpu_gives(operator: str, ties: str) -> None:
+    rng = np.random.default_rng(3)
+    for length in (1, 7, 8, 9, 40, 67):
+        events = pa.table(
+            {
+                "ts": pa.array(np.sort(rng.integers(0, 30, length))),
+                "type": pa.array(["A"] * length),
+                "price": pa.array(rng.integers(0, 20, length).astype(np.float64)),
+            }
+        )
+        text = (
+            f"RETURN COUNT(*), SUM(S.price) PATTERN A S+ WHERE S.price {operator} NEXT(S).price "
+            f"TIES {ties}"
+        )
+        expected = query(text).run(events).to_pylist()
+        with patch.object(trends, "SORTED_FROM", 0), patch.object(trends, "TILE", 4):
+            found = query(text).run(events, device="gpu").to_pylist()
+        assert same_rows(found, expected), f"{length} events: {found} instead of {expected}"
+
+
+@pytest.mark.parametrize("sorted_from", [trends.SORTED_FROM, 0])
+def test_counts_beyond_doubles(sorted_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trends, "SORTED_FROM", sorted_from)
     compiled = query("RETURN LOG2(COUNT(*)) PATTERN A S+ WHERE S.price >= NEXT(S).price")
     events = pa.table({"ts": [*range(40)], "type": ["A"] * 40, "price": [0.0] * 40})
     job = lower(TrendPlan.of(compiled.with_schema(events.schema).plan))

@@ -133,10 +133,10 @@ def trend_kernel(operator: int, parts: int, threads: int) -> Any:
         for a in range(parts):
             there[a, me], powers[a, me] = total[a], power[a]
         cuda.syncthreads()
-        if me < parts:
+        for a in range(me, parts, threads):
             mantissa, up = 0.0, 0.0
             for k in range(threads):
-                mantissa, up = add(mantissa, up, there[me, k], powers[me, k])
-            totals[segment, me, 0], totals[segment, me, 1] = mantissa, up
+                mantissa, up = add(mantissa, up, there[a, k], powers[a, k])
+            totals[segment, a, 0], totals[segment, a, 1] = mantissa, up
 
     return kernel

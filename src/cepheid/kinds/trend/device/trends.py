@@ -1,14 +1,13 @@
 """Trends such as falling prices on the GPU: one variable under Kleene plus, one comparison.
 
-Segments (keys in windows) run in parallel; within a segment, every event compares itself with all
-earlier ones, in tiles. That is quadratic in the length of a segment, and pays off up to some ten
-thousand events.
+Segments (keys in windows) run in parallel. Within a short segment, every event compares itself with
+all earlier ones, in tiles; long ones are sorted run by run (``kernels/long_trends.py``).
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from cepheid.accelerator.device import Found, find_device
+from cepheid.accelerator.kernels.long_trends import ORDERED, long_trend_kernel
 from cepheid.accelerator.kernels.trends import trend_kernel
 from cepheid.arrays.columns import Columns, EventArrays, KeyTable
 from cepheid.events.temporal import LONG_AGO
@@ -30,9 +30,12 @@ from cepheid.kinds.trend.program.wide import fit_doubles
 from cepheid.language import tree
 from cepheid.plans.plan import WindowKind, WindowPlan
 
-THREADS, THREADS_OF_LONG = 128, 512
-LONG = 1 << 13
-"""Threads of a block; segments that are longer on average get more."""
+THREADS = 128
+SORTED_FROM = 1 << 11
+"""Threads of a block; segments that are longer on average than this are sorted run by run."""
+
+TILE = 8
+"""Threads of a block of the simulator."""
 
 PAIRS_PER_SECOND = 3e11
 PAIRS_OF_A_BLOCK = 1.5e9
@@ -169,10 +172,10 @@ def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDAr
     if not len(begin):
         return np.zeros((0, parts), np.complex128)
     simulated = find_device()[0] is Found.SIMULATOR
-    long = float((end - begin).mean()) > LONG
-    threads = threads or (8 if simulated else THREADS_OF_LONG if long else THREADS)
+    sorting = trends.operator in ORDERED and float((end - begin).mean()) > SORTED_FROM
+    threads = threads or (TILE if simulated else THREADS)
     weights = trends.weights if len(trends.weights) else np.zeros((1, 1))
-    kernel = trend_kernel(trends.operator, parts, threads)
+    kernel = (long_trend_kernel if sorting else trend_kernel)(trends.operator, parts, threads)
     earlier = cuda.to_device(np.ascontiguousarray(trends.earlier))
     # Both sides of `S.price > NEXT(S).price` are one column.
     one = trends.later is trends.earlier
@@ -185,9 +188,19 @@ def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDAr
         totals = cuda.device_array((size, parts, 2), np.float64)
         ranges = (begin[first:last], end[first:last], np.cumsum(own) - own)
         there = [cuda.to_device(np.ascontiguousarray(array)) for array in ranges]
-        kernel[size, threads](*events, *there, numbers, totals)
+        more = _rooms_of_runs(len(numbers), parts) if sorting else ()
+        kernel[size, threads](*events, *there, numbers, totals, *more)
         found.append(totals.copy_to_host().view(np.complex128)[..., 0])
     return np.concatenate(found)
+
+
+def _rooms_of_runs(rows: int, parts: int) -> tuple[Any, Any, Any]:
+    """Allocate the buffers of sorted runs: their keys, rows and sums."""
+    return (
+        cuda.device_array((2, rows), np.int64),
+        cuda.device_array((2, rows), np.int32),
+        cuda.device_array((rows, parts, 2), np.float64),
+    )
 
 
 def _slices(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
