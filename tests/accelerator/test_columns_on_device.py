@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, supported, table_of
 
+from cepheid.accelerator import uploading
 from cepheid.accelerator.uploading import Uploader
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import DataError
@@ -31,7 +32,7 @@ WINDOWS = ["", "WITHIN 2 s SLIDE 2 s", "WITHIN 4 s SLIDE 1 s"]
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let few events be many batches, and every pane long enough."""
     monkeypatch.setattr(columns, "BATCH_ROWS", 130)
-    monkeypatch.setattr(columns, "ENCODED_ROWS", 50)
+    monkeypatch.setattr(uploading, "ENCODED_ROWS", 50)
     monkeypatch.setattr(columns, "PANE_EVENTS_MIN", 1)
 
 

@@ -29,6 +29,7 @@ from cepheid.accelerator.conditions import Forming
 from cepheid.arrays.columns import Columns
 from cepheid.errors import DataError, UnsupportedError
 from cepheid.jobs.kind import kind_of
+from cepheid.kinds.selection import device as device_select
 from cepheid.kinds.selection import windows as select_windows
 from cepheid.plans.plan import SelectPlan
 from cepheid.runtimes import device as runtime
@@ -150,6 +151,65 @@ def test_many_blocks_give_what_the_cpu_gives(text: str) -> None:
     query = cepheid.query(text)
     # Sums of small whole numbers are exact in every order.
     assert query.run(many(), device="gpu").equals(query.run(many()))
+
+
+def kinds_of_columns(length: int = 300) -> pa.Table:
+    """Return columns as the device reads them, in chunks with dictionaries of their own."""
+    rng = np.random.default_rng(5)
+    texts = [pa.array(rng.choice(own, length // 2)) for own in (["a", "b"], ["c", "b", "a"])]
+    times = pa.array(np.sort(rng.integers(0, 400, length)), pa.timestamp("us", "UTC"))
+    columns: dict[str, Any] = {
+        "ts": pa.chunked_array([times.slice(0, 100), times.slice(100)]),
+        "k": pa.chunked_array(texts),
+        "d": pa.chunked_array([text.dictionary_encode() for text in texts]),
+        "n": pa.array(rng.integers(-3, 3, length), pa.int8()),
+        "x": pa.array(rng.integers(-99, 99, length)),
+        "y": pa.array(rng.integers(0, 99, length).astype(np.float64)),
+    }
+    return pa.table(columns)
+
+
+DIRECT = [
+    "SELECT COUNT(*), SUM(x), MIN(y), MAX(x), AVG(y) FROM s",
+    "SELECT k, COUNT(*), SUM(x) FROM s GROUP BY k WINDOW 50 us",
+    "SELECT d, n, COUNT(k), SUM(y), MIN(x) FROM s WHERE x > 3 GROUP BY d, n WINDOW 50 us",
+    "SELECT n, MAX(y) FROM s WHERE y <= 50.0 GROUP BY n WINDOW 50 us SLIDE 20 us",
+    "SELECT k, COUNT(*) FROM s GROUP BY k WINDOW 10 us SLIDE 30 us",
+    "SELECT x, COUNT(*) FROM s GROUP BY x WINDOW 70 us SLIDE 30 us",
+    "SELECT ts, k, y FROM s WHERE x > 10 AND y < 50.0",
+    "SELECT d, n FROM s WHERE x > 1000",
+]
+
+
+def noting(whole: Any, found: list[Any]) -> Any:
+    """Return a function that notes its results."""
+
+    def note(*arguments: Any) -> Any:
+        found.append(whole(*arguments))
+        return found[-1]
+
+    return note
+
+
+@pytest.mark.parametrize("text", DIRECT)
+def test_columns_are_read_as_they_lie_in_arrow(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Any] = []
+    for name in ("keep_there", "measure_there"):
+        monkeypatch.setattr(device_select, name, noting(getattr(device_select, name), found))
+    query, events = cepheid.query(text), kinds_of_columns()
+    assert query.run(events, device="gpu").equals(query.run(events))
+    assert found
+    assert None not in found
+
+
+@pytest.mark.parametrize("text", DIRECT)
+def test_the_host_reads_other_columns(text: str) -> None:
+    query, events = cepheid.query(text), kinds_of_columns()
+    holes = pa.array([None, *range(len(events) - 1)], pa.int64())
+    some = events.set_column(events.column_names.index("x"), "x", holes)
+    assert query.run(some, device="gpu").equals(query.run(some))
+    far = events.set_column(0, "ts", pa.array(np.arange(len(events)) * 10**12))
+    assert query.run(far, device="gpu").equals(query.run(far))
 
 
 def test_sums_that_leave_64_bits_are_refused_on_both() -> None:

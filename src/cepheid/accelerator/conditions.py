@@ -187,6 +187,41 @@ class Forming:
         return (name, "column", side, len(columns) - 1, known)
 
 
+class NamedForming(Forming):
+    """Builds the form of conjuncts over columns that lie on the device, by their names.
+
+    ``place`` gives the kind of a column, "whole" or "double", and its row; None for any other.
+    """
+
+    def __init__(self, place: Callable[[str], tuple[str, int] | None]) -> None:
+        super().__init__(_no_lookup, (0, 0))
+        self._place = place
+
+    def form(self, conjuncts: Sequence[tree.Expression]) -> Form | None:
+        """Build the form of conjuncts; None if the host must evaluate one of them."""
+        try:
+            return ("and", *(self._condition(conjunct) for conjunct in conjuncts))
+        except _Unfit:
+            return None
+
+    @property
+    def constants(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return the constants of the form: doubles and whole numbers."""
+        columns = self._columns(LEFT)
+        return columns.constants, columns.whole_constants
+
+    def _attribute(self, attribute: tree.Attribute) -> Form:
+        found = self._place(attribute.attribute.text)
+        if found is None:
+            raise _Unfit
+        return (found[0], "column", LEFT, found[1], NO_MASK)
+
+
+def _no_lookup(attribute: tree.Attribute) -> tuple[int, Vector]:
+    """Refuse: columns are known by their names."""
+    raise AssertionError(attribute)
+
+
 def _stacked(columns: list[Any], length: int, dtype: Any) -> NDArray[Any]:
     """Put columns on top of each other; kernels need one row at least."""
     if not columns:

@@ -13,16 +13,18 @@ import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
-from cepheid.accelerator.conditions import Columns, Conditions
+from cepheid.accelerator.conditions import Columns, Conditions, Form
 from cepheid.accelerator.device import Found, find_device
-from cepheid.accelerator.kernels.compaction import filter_kernels, join_kernels
+from cepheid.accelerator.grouping import grid_of
+from cepheid.accelerator.kernels.compaction import filter_kernels, gather_kernel, join_kernels
 from cepheid.accelerator.kernels.conditions import pair_predicate_of, predicate_of
 from cepheid.accelerator.kernels.folds import NO_LARGEST, NO_LEAST, fold_kernel
-from cepheid.accelerator.launches import ITEMS, STRIPE, offsets_of
+from cepheid.accelerator.launches import ITEMS, STRIPE, device_of, offsets_of
+from cepheid.accelerator.uploading import Uploaded, upload_columns
 
 THREADS = 128
 RUN = 32
-"""Neighbouring events of a thread that folds."""
+"""Events of a thread that folds."""
 
 Rows = NDArray[np.int64]
 
@@ -62,30 +64,79 @@ def _there(columns: Columns) -> tuple[Any, ...]:
 
 def find_rows(conditions: Conditions, length: int) -> Rows:
     """Find the events for which a condition is true, in order."""
+    found = rows_on_device(_there(conditions.sides[0]), conditions.form, length)
+    return np.zeros(0, np.int64) if found is None else np.asarray(found.copy_to_host())
+
+
+def rows_on_device(columns: tuple[Any, ...], form: Form, length: int) -> Any:
+    """Find the events for which a condition on columns there is true; None for no events."""
     threads = _threads()
     blocks = -(-length // (threads * ITEMS))
     if not blocks:
-        return np.zeros(0, np.int64)
-    count, write = filter_kernels(predicate_of(conditions.form), threads, ITEMS)
-    columns = _there(conditions.sides[0])
+        return None
+    count, write = filter_kernels(predicate_of(form), threads, ITEMS)
     counts = cuda.device_array(blocks, np.int32)
     count[blocks, threads](columns, length, counts)
     offsets, total = offsets_of(counts)
     if not total:
-        return np.zeros(0, np.int64)
+        return None
     out = cuda.device_array(total, np.int64)
     write[blocks, threads](columns, length, offsets, 0, out)
+    return out
+
+
+def gather_rows(column: Any, rows: Any) -> NDArray[np.int64]:
+    """Gather some events of a column on the device."""
+    out = cuda.device_array(len(rows), np.int64)
+    gather_kernel[grid_of(len(rows))](column, rows, out)
     return np.asarray(out.copy_to_host())
+
+
+class FoldPlaces(NamedTuple):
+    """The columns of folds on the device; ``doubled_*`` says which ones to compare are doubles."""
+
+    doubles: list[int]
+    whole: list[int]
+    low: list[int]
+    high: list[int]
+    doubled_low: list[bool]
+    doubled_high: list[bool]
 
 
 def fold_slots(folds: Folds, slots: Rows, size: int) -> Folded:
     """Fold the values of every event into its slot, all in one pass."""
-    names: tuple[list[Any], ...] = (folds.doubles, folds.whole, folds.low, folds.high)
+    columns: list[NDArray[np.int64]] = []
+    rows: dict[tuple[int, tuple[int, ...]], int] = {}
+
+    def place(values: NDArray[Any]) -> int:
+        # A sum, a minimum and a maximum of one column read it from one place.
+        known = (values.__array_interface__["data"][0], values.strides)
+        if known not in rows:
+            rows[known] = len(columns)
+            columns.append(np.ascontiguousarray(values).view(np.int64))
+        return rows[known]
+
+    doubles, whole, low, high = (
+        [place(values) for values in names]
+        for names in (folds.doubles, folds.whole, folds.low, folds.high)
+    )
+    places = FoldPlaces(doubles, whole, low, high, folds.doubled_low, folds.doubled_high)
+    there = upload_columns([[column] for column in columns], len(slots))
+    return fold_columns(there, places, device_of(slots), size)
+
+
+def fold_columns(there: Uploaded, places: FoldPlaces, slots: Any, size: int) -> Folded:
+    """Fold columns on the device into the slots of events, which are there, too."""
+    names = places[:4]
+    widest = max(1, *map(len, names))
+    at, bits = np.zeros((4, widest), np.int64), np.zeros((2, widest), np.bool_)
+    for row, own in zip(at, names, strict=True):
+        row[: len(own)] = own
+    for flags, doubled in zip(bits, (places.doubled_low, places.doubled_high), strict=True):
+        flags[: len(doubled)] = doubled
     dtypes: tuple[Any, ...] = (np.float64, np.int64, np.int64, np.int64)
     neutral = (0.0, 0, NO_LEAST, NO_LARGEST)
     counts = cuda.to_device(np.zeros(size, np.int64))
-    values = [_rows(rows, dtype) for rows, dtype in zip(names, dtypes, strict=True)]
-    flags = [np.array([*doubled, False]) for doubled in (folds.doubled_low, folds.doubled_high)]
     outs = [
         cuda.to_device(np.full((max(len(rows), 1), size), zero, dtype))
         for rows, dtype, zero in zip(names, dtypes, neutral, strict=True)
@@ -93,21 +144,12 @@ def fold_slots(folds: Folds, slots: Rows, size: int) -> Folded:
     threads = _threads()
     if len(slots):
         blocks = -(-len(slots) // (threads * RUN))
-        kernel = fold_kernel(*(len(rows) for rows in names), RUN)
+        kernel = fold_kernel(*(len(rows) for rows in names), threads, RUN)
         kernel[blocks, threads](
-            cuda.to_device(slots), *values, *(cuda.to_device(flag) for flag in flags), counts, *outs
-        )
+            slots, there.whole, there.doubles, cuda.to_device(at), cuda.to_device(bits), counts,
+            *outs,
+        )  # fmt: skip
     return Folded(counts.copy_to_host(), *(out.copy_to_host() for out in outs))
-
-
-def _rows(rows: list[NDArray[Any]], dtype: Any) -> Any:
-    """Copy rows to the device, one after the other."""
-    if not rows:
-        return cuda.to_device(np.zeros((1, 1), dtype))
-    there = cuda.device_array((len(rows), len(rows[0])), dtype)
-    for place, row in enumerate(rows):
-        there[place].copy_to_device(np.ascontiguousarray(row, dtype))
-    return there
 
 
 class Probes(NamedTuple):

@@ -11,7 +11,7 @@ import functools
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,9 @@ from cepheid.accelerator.lanes import allocate_pinned, turn
 PIECE_BYTES = 8 << 20
 THREADS_MAX = 12
 """More threads than these do not fill pinned memory any faster."""
+
+ENCODED_ROWS = 1 << 20
+"""Texts for which one thread builds a dictionary."""
 
 Chunks = Sequence[NDArray[Any]]
 """The chunks of one column, of one type."""
@@ -86,3 +89,51 @@ class Uploader:
 def uploader() -> Uploader:
     """Return the uploader of this process, with as many threads as Arrow uses."""
     return Uploader(min(pa.cpu_count(), THREADS_MAX))
+
+
+class Uploaded(NamedTuple):
+    """Columns of eight bytes on the device, (column, event); both are the same memory."""
+
+    whole: Any
+    doubles: Any
+
+    def for_conditions(self, constants: Sequence[NDArray[Any]]) -> tuple[Any, ...]:
+        """Build the columns that conditions read, see ``conditions.Columns``; none has a mask."""
+        return (*self, cuda.to_device(np.zeros((1, 1), np.uint8)), *map(cuda.to_device, constants))
+
+
+def upload_columns(columns: Sequence[Chunks], length: int) -> Uploaded:
+    """Copy columns of whole numbers, doubles or times to the device; kernels need one at least."""
+    whole = cuda.device_array((max(len(columns), 1), max(length, 1)), np.int64)
+    if length:
+        sources = [[chunk.view(np.int64) for chunk in chunks] for chunks in columns]
+        uploader().put(sources, [whole[row] for row in range(len(columns))])
+    return Uploaded(whole, whole.view(np.float64))
+
+
+def plain_chunks(column: Any, *, times: bool = False) -> Chunks | None:
+    """View the chunks of a column of whole numbers or doubles; None for any other column."""
+    kind = column.type
+    ticks = pa.types.is_timestamp(kind) and kind.unit == "us"
+    if column.null_count or not (kind in (pa.int64(), pa.float64()) or (times and ticks)):
+        return None
+    chunks = [chunk.view(pa.int64()) if ticks else chunk for chunk in column.chunks]
+    return [chunk.to_numpy() for chunk in chunks if len(chunk)]
+
+
+def encoded_chunks(column: Any) -> list[Any] | None:
+    """Encode the chunks of a column of texts with dictionaries, side by side; None with NULL."""
+    if column.null_count:
+        return None
+    if pa.types.is_dictionary(column.type):
+        chunks = [chunk for chunk in column.chunks if len(chunk)]
+        return None if any(chunk.indices.null_count for chunk in chunks) else chunks
+    if not pa.types.is_string(column.type):
+        return None
+    parts = [
+        chunk.slice(first, ENCODED_ROWS)
+        for chunk in column.chunks
+        for first in range(0, len(chunk), ENCODED_ROWS)
+    ]
+    with ThreadPoolExecutor(pa.cpu_count()) as pool:
+        return list(pool.map(lambda part: part.dictionary_encode(), parts))

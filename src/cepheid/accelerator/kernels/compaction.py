@@ -23,6 +23,14 @@ def add_up_threads(sums, me, threads):
         step *= 2
 
 
+@cuda.jit
+def gather_kernel(column, rows, out):
+    """Copy some events of a column, in the order of their rows."""
+    step = cuda.gridDim.x * cuda.blockDim.x
+    for k in range(cuda.grid(1), rows.shape[0], step):
+        out[k] = column[rows[k]]
+
+
 @functools.cache
 def filter_kernels(predicate: Callable[..., Any], threads: int, items: int) -> tuple[Any, Any]:
     """Build the kernels that count and write the hits of every block's tile.

@@ -13,10 +13,11 @@ from cepheid.accelerator import selecting
 from cepheid.accelerator.conditions import LEFT, Forming
 from cepheid.arrays.columns import Columns, values_of_keys
 from cepheid.expressions.vectors import Vector
+from cepheid.kinds.selection.device_columns import keep_there, measure_there
 from cepheid.kinds.selection.groups import Codes
 from cepheid.kinds.selection.join import PAIR_BYTES
-from cepheid.kinds.selection.local import LocalSelect
-from cepheid.kinds.selection.moments import Moments, Parts
+from cepheid.kinds.selection.local import LocalSelect, read_only
+from cepheid.kinds.selection.moments import Moments, Parts, SumBounds
 from cepheid.kinds.selection.operators import (
     Candidates,
     Joined,
@@ -25,9 +26,11 @@ from cepheid.kinds.selection.operators import (
     Pairs,
     matching,
 )
+from cepheid.kinds.selection.windows import Stretches
 from cepheid.language import tree
 from cepheid.memory_limits import current, too_much_state
 from cepheid.plans.plan import SelectPlan
+from cepheid.plans.selection import Selection, SelectKind
 
 BATCH_ROWS = 1 << 26
 """Events that are on the device at once."""
@@ -53,6 +56,9 @@ class DeviceSelect:
         """Run over the events of one stream."""
         del forced
         assert isinstance(events, pa.Table), "all events are there"
+        select = self._job.plan.select
+        if select.kind is SelectKind.FILTER:
+            events = read_only(events, select.streams[0])
         return self._job.answer_table(events, BATCH_ROWS)
 
     def answer_streams(self, tables: Sequence[pa.Table]) -> pa.Table:
@@ -65,8 +71,11 @@ class DeviceOperators(Operators):
 
     def keep(self, table: pa.Table, conditions: Sequence[tree.Expression]) -> pa.Table:
         """Keep the events for which all conditions are true, in order."""
-        if not conditions:
+        if not conditions or not len(table):
             return table
+        kept = keep_there(table, conditions)
+        if kept is not None:
+            return kept
         columns, length = Columns(table), len(table)
 
         def look_up(attribute: tree.Attribute) -> tuple[int, Vector]:
@@ -75,6 +84,12 @@ class DeviceOperators(Operators):
         forming = Forming(look_up, (length, 0))
         rows = selecting.find_rows(forming.conditions(conditions, columns.mask), length)
         return table if len(rows) == length else table.take(rows)
+
+    def measured(
+        self, select: Selection, time: str, table: pa.Table, sums: SumBounds
+    ) -> Stretches | None:
+        """Aggregate columns as they lie in Arrow; None where the host must read them."""
+        return measure_there(select, time, table, sums)
 
     def fold(
         self, measured: Sequence[Measured], rows: Codes, slots: Codes, size: int

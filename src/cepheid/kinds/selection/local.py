@@ -49,7 +49,7 @@ class LocalSelect(NamedTuple):
         aggregation = Aggregation(select, self.plan.time, self.by)
         if select.window.extent is Extent.EVENTS:
             whole = pa.concat_tables(tables, promote_options="permissive")
-            tables = iter([sort_events(_read(whole, select.streams[0]), self.plan)])
+            tables = iter([sort_events(read_only(whole, select.streams[0]), self.plan)])
         for table in tables:
             aggregation.add(table)
         return order_rows(select, aggregation.result())
@@ -72,7 +72,7 @@ class LocalSelect(NamedTuple):
         """Join two streams, or more."""
         select = self.plan.select
         pairs = zip(tables, select.streams, strict=True)
-        ordered = [sort_events(_read(table, stream), self.plan) for table, stream in pairs]
+        ordered = [sort_events(read_only(table, stream), self.plan) for table, stream in pairs]
         if len(ordered) == 2:
             rows = join_tables(select, self.plan.time, ordered, by=self.by)
         else:
@@ -92,8 +92,8 @@ def _at_least_one(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa
         yield schema.empty_table()
 
 
-def _read(table: pa.Table, stream: SelectStream) -> pa.Table:
-    """Drop columns that are not read, so that they are not sorted."""
+def read_only(table: pa.Table, stream: SelectStream) -> pa.Table:
+    """Drop columns that are not read, so that they are neither sorted nor copied."""
     if stream.reads is None:
         return table
     return table.select(present(table.column_names, stream.reads))

@@ -147,8 +147,12 @@ class SumBounds:
         if total is None or total.dtype == np.float64:
             return moments
         more = float(np.abs(total.astype(np.float64)).sum())
+        return moments if self.fits(expression, more) else moments.widened()
+
+    def fits(self, expression: tree.Expression, more: float) -> bool:
+        """Check whether 64 bits hold the sum with more integers, of this sum of absolute values."""
         bound = self._bounds[expression] = self._bounds.get(expression, 0.0) + more
-        return moments.widened() if bound >= SUM_MAX else moments
+        return bound < SUM_MAX
 
 
 def _whole_sums(halves: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,14 @@ from cepheid.arrays.pairing import members
 from cepheid.expressions.vectors import Vector
 from cepheid.kinds.selection.bags import Bags
 from cepheid.kinds.selection.groups import Codes
-from cepheid.kinds.selection.moments import Moments
+from cepheid.kinds.selection.moments import Moments, SumBounds
 from cepheid.kinds.selection.rows import Rows, holds, holds_in, project_rows, take_vector
 from cepheid.kinds.selection.sketches import Sketches
 from cepheid.language import tree
 from cepheid.plans.selection import Selection
+
+if TYPE_CHECKING:
+    from cepheid.kinds.selection.windows import Stretches
 
 Measured = Moments | Bags | Sketches
 
@@ -75,6 +78,13 @@ class Operators:
         """Keep the events for which all conditions are true, in order."""
         mask = holds_in(Columns(table), conditions)
         return table if mask is None or mask.all() else table.filter(pa.array(mask))
+
+    def measured(
+        self, select: Selection, time: str, table: pa.Table, sums: SumBounds
+    ) -> Stretches | None:
+        """Aggregate the columns of a table as they are; None to go event by event."""
+        del select, time, table, sums
+        return None
 
     def fold(
         self, measured: Sequence[Measured], rows: Codes, slots: Codes, size: int

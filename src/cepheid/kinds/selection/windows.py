@@ -90,7 +90,10 @@ class Aggregation:
         """Add events; counted windows take all of them at once, in time order."""
         counted = self._select.window.extent is Extent.EVENTS
         assert not (counted and self._parts), "events are numbered once"
-        self._parts.append(measure(self._select, self._time, table, self._sums.added, self._by))
+        part = self._by.measured(self._select, self._time, table, self._sums)
+        if part is None:
+            part = measure(self._select, self._time, table, self._sums.added, self._by)
+        self._parts.append(part)
         if self._schema is None:
             self._schema = table.schema
 

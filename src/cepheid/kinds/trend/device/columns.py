@@ -9,7 +9,6 @@ different. The host only looks for the edges of windows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from cepheid.accelerator import linear
 from cepheid.accelerator.kernels import columns as kernels
 from cepheid.accelerator.lanes import Lane, turn
 from cepheid.accelerator.systems import system_of
-from cepheid.accelerator.uploading import Chunks, uploader
+from cepheid.accelerator.uploading import Chunks, encoded_chunks, plain_chunks, uploader
 from cepheid.events.temporal import TIME_MAX
 from cepheid.kinds.trend.device.summaries import summary_of
 from cepheid.kinds.trend.program.job import UNKNOWN_CODE, Job
@@ -31,9 +30,6 @@ from cepheid.plans.plan import WindowKind
 BLOCKS_MAX = 4096
 BATCH_ROWS = 1 << 26
 """Events that are on the device at once."""
-
-ENCODED_ROWS = 1 << 20
-"""Texts for which one thread builds a dictionary."""
 
 PANE_EVENTS_MIN = 64
 """Shorter panes are cut by the host, event by event."""
@@ -93,34 +89,6 @@ def read_batch(job: Job, batch: pa.Table) -> Read | None:
     ):
         return None
     return Read(times, [chunk.indices.to_numpy() for chunk in types], codes, found)
-
-
-def plain_chunks(column: Any, *, times: bool = False) -> Chunks | None:
-    """View the chunks of a column of whole numbers or doubles; None for any other column."""
-    kind = column.type
-    ticks = pa.types.is_timestamp(kind) and kind.unit == "us"
-    if column.null_count or not (kind in (pa.int64(), pa.float64()) or (times and ticks)):
-        return None
-    chunks = [chunk.view(pa.int64()) if ticks else chunk for chunk in column.chunks]
-    return [chunk.to_numpy() for chunk in chunks if len(chunk)]
-
-
-def encoded_chunks(column: Any) -> list[Any] | None:
-    """Encode the chunks of a column of texts with dictionaries, side by side; None with NULL."""
-    if column.null_count:
-        return None
-    if pa.types.is_dictionary(column.type):
-        chunks = [chunk for chunk in column.chunks if len(chunk)]
-        return None if any(chunk.indices.null_count for chunk in chunks) else chunks
-    if not pa.types.is_string(column.type):
-        return None
-    parts = [
-        chunk.slice(first, ENCODED_ROWS)
-        for chunk in column.chunks
-        for first in range(0, len(chunk), ENCODED_ROWS)
-    ]
-    with ThreadPoolExecutor(pa.cpu_count()) as pool:
-        return list(pool.map(lambda part: part.dictionary_encode(), parts))
 
 
 def codes_of_types(job: Job, names: list[Any]) -> NDArray[np.uint8]:

@@ -39,8 +39,10 @@ TILE = 8
 
 PAIRS_PER_SECOND = 3e11
 PAIRS_OF_A_BLOCK = 1.5e9
+SORTED_PER_SECOND = 8e9
+SORTED_OF_A_BLOCK = 8e7
 CPU_EVENT_SECONDS = 200e-9
-"""Measured rates of a device, of one of its blocks, and of the CPU, on a machine with an H200."""
+"""Rates of a device, of one of its blocks, and of the CPU: pairs, and events times runs."""
 
 ROOM_ROWS = 1 << 27
 """Events of segments that are on the device at once; each part takes 16 bytes."""
@@ -68,9 +70,18 @@ class Trends(NamedTuple):
     def is_worth_it(self) -> bool:
         """Estimate whether the GPU is faster than the CPU, from known rates of both."""
         lengths = (self.segments.end - self.segments.begin).astype(np.float64)
-        pairs = lengths * lengths / 2
-        taken = max(pairs.sum() / PAIRS_PER_SECOND, pairs.max(initial=0) / PAIRS_OF_A_BLOCK)
+        if self.are_sorted():
+            steps = lengths * np.log2(np.maximum(lengths, 2))
+            taken = max(steps.sum() / SORTED_PER_SECOND, steps.max(initial=0) / SORTED_OF_A_BLOCK)
+        else:
+            steps = lengths * lengths / 2
+            taken = max(steps.sum() / PAIRS_PER_SECOND, steps.max(initial=0) / PAIRS_OF_A_BLOCK)
         return bool(1e-3 + taken < CPU_EVENT_SECONDS * lengths.sum())
+
+    def are_sorted(self) -> bool:
+        """Check whether segments are long enough to be sorted run by run."""
+        lengths = self.segments.end - self.segments.begin
+        return self.operator in ORDERED and int(lengths.sum()) > SORTED_FROM * len(lengths)
 
 
 def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
@@ -172,7 +183,7 @@ def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDAr
     if not len(begin):
         return np.zeros((0, parts), np.complex128)
     simulated = find_device()[0] is Found.SIMULATOR
-    sorting = trends.operator in ORDERED and float((end - begin).mean()) > SORTED_FROM
+    sorting = trends.are_sorted()
     threads = threads or (TILE if simulated else THREADS)
     weights = trends.weights if len(trends.weights) else np.zeros((1, 1))
     kernel = (long_trend_kernel if sorting else trend_kernel)(trends.operator, parts, threads)
