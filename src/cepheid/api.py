@@ -316,6 +316,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         since: Any = None,
         backfill: Any = None,
         changes: object = None,
+        marks: bool = False,
     ) -> Any:
         """Run the query over a live stream; each row of a closed window is emitted once.
 
@@ -324,20 +325,17 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         events
             A streaming DataFrame of Spark; for a SELECT over two streams a dict of them by name.
         watermark
-            The allowed lateness, such as ``"10 seconds"``: events are sorted as long as they are
-            not further behind the latest event so far.
+            How far events may be behind the latest one, such as ``"10 seconds"``, or
+            ``"carried"`` by events that are rows of a query with ``marks``.
         late
-            The treatment of events behind the watermark. They are always counted in the progress
-            of the query; ``"side"`` also returns them. With ``"correct"`` those within
-            ``allowed_lateness`` change rows that have left: each change is a row with the same
-            group and window, a higher ``version``, and ``op`` insert, update or delete.
+            The treatment of events behind the watermark, which are always counted; ``"side"``
+            also returns them. With ``"correct"`` those within ``allowed_lateness`` change rows
+            that have left, by a row with a higher ``version`` and ``op`` insert, update or delete.
         bad
             The treatment of records that are no events: unreadable, without a time or a key, or
-            ahead of the clock. They are always counted; ``"side"`` also returns them, and
-            ``"fail"`` stops the query (E526).
+            ahead of the clock; as for ``late``, and ``"fail"`` stops the query (E526).
         max_ahead
-            How far a time may be ahead of the clock, which is that of the micro-batch in Spark's
-            log of offsets.
+            How far a time may be ahead of the clock, that of the micro-batch in Spark's log.
         allowed_lateness
             With ``late="correct"``, how far behind the watermark events may come.
         idle
@@ -347,6 +345,8 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             The time from which on live events count, and a store that has those before it.
         changes
             The stream is a changelog, as for :meth:`run`, and so are the rows.
+        marks
+            Whether the rows of a pipeline carry its watermark, in a column ``_watermark``.
 
         Returns
         -------
@@ -361,7 +361,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             As for :meth:`run`; E405 if the windows of the query never close, E406 if time cannot go
             on, E407 if rows cannot be corrected.
         """
-        given = (watermark, late, bad, max_ahead, idle, allowed_lateness, changes)
+        given = (watermark, late, bad, max_ahead, idle, allowed_lateness, changes, marks)
         past = runtimes.with_past(self, events, runtimes.Past(backfill, since, changes))
         return runtimes.stream(self, past, options.LiveOptions(*given))
 

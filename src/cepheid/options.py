@@ -43,6 +43,8 @@ class LiveOptions(NamedTuple):
     lateness: str | None = None
     changes: object = None
     """The columns of a changelog, if the stream is one."""
+    marks: bool = False
+    """Whether rows carry the watermark (§15.8)."""
     tagged: bool = False
     """Whether rows, late events and bad records leave one DataFrame."""
 

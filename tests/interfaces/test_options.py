@@ -112,6 +112,7 @@ REFUSED: list[tuple[str, ...]] = [
     (*STREAM, "--buckets", "0"),
     (*STREAM, "--keys", "user"),
     (*STREAM, "--alerts", "ecs"),
+    (*STREAM, "--marks"),
     (*STREAM, "--bad", "nonsense"),
     (*STREAM, "--late", "nonsense"),
     (*STREAM, "--late", "correct"),

@@ -54,7 +54,8 @@ def stream(
     text: TextOption = None,
     rules: RulesOption = None,
     watermark: Annotated[
-        str, Option(help="How far behind the latest event others may come.")
+        str,
+        Option(help="How far behind the latest event others may come, or carried (--marks)."),
     ] = "10 seconds",
     format_: Annotated[
         str | None,
@@ -89,6 +90,9 @@ def stream(
         str | None,
         Option(help="Let time go on when no event came for so long: '30 seconds'."),
     ] = None,
+    marks: Annotated[
+        bool, Option("--marks", help="Let the rows of a pipeline carry the watermark.")
+    ] = False,
     buckets: Annotated[
         int | None,
         Option(help="Buckets for groups, 8 without it: as many as cores, before the first start."),
@@ -203,7 +207,7 @@ def stream(
             on_loss=on_loss,
             kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
             buckets=buckets, keys=tuple(keys or ()), changes=given_changes(changes, id_),
-            alerts=alerts, time_unit=time_unit,
+            alerts=alerts, time_unit=time_unit, marks=marks,
         )  # fmt: skip
         if wrong := wrong_use(compiled, options):
             raise WrongUseError(wrong)

@@ -27,6 +27,8 @@ from cepheid.interfaces.stream_restart import (
 )
 from cepheid.interfaces.stream_sinks import can_update, sinks_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
+from cepheid.jobs.derived import FeedsStreams
+from cepheid.jobs.kind import kind_of
 from cepheid.options import BAD, LATE
 from cepheid.runtimes.checkpoints import clear_unplanned, read_note
 from cepheid.runtimes.notices import NOTICES
@@ -66,6 +68,8 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         return f"--alerts is one of {known}, and of rules: --rules names a folder of them"
     if options.keys and compiled is not None:
         return "--keys has no effect here: a query alone knows its keys"
+    if options.marks and not (compiled and isinstance(kind_of(compiled.plan), FeedsStreams)):
+        return "--marks is for a pipeline, whose rows have a time: end it with SELECT * FROM stream"
     if wrong := _wrong_changes(compiled, options):
         return wrong
     if options.once and options.every is not None:

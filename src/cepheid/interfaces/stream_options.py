@@ -63,12 +63,13 @@ class Options(msgspec.Struct, frozen=True):
     changes: dict[str, Any] | None = None
     alerts: str | None = None
     time_unit: str = "us"
+    marks: bool = False
 
     @property
     def live(self) -> LiveOptions:
         """Return the options of the query itself, whose parts leave together."""
         given = (self.watermark, self.late, self.bad, self.max_ahead, self.idle, self.lateness)
-        return LiveOptions(*given, self.changes, tagged=True)
+        return LiveOptions(*given, self.changes, self.marks, tagged=True)
 
     @property
     def sources(self) -> list[str]:

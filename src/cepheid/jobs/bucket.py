@@ -83,6 +83,8 @@ class Outcome(NamedTuple):
     late_events: pa.Table
     suppressed: pa.Table | None = None
     """Counts of rows that limits of alerts suppressed, by rule and reason."""
+    since: int | None = None
+    """The watermark before the micro-batch; all rows before it had left."""
 
 
 def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool = True) -> Bucket:

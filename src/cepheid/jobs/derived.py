@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.plans.plan import Plan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TIME = "__time"
 """A column that a stage adds to its rows where none of them is the time of its events."""
@@ -31,6 +34,14 @@ class Derivation(NamedTuple):
     at_end: bool = True
     delay: int = 0
     at: str = ""
+
+
+@runtime_checkable
+class FeedsStreams(Protocol):
+    """A kind of query whose rows have times, so that they can carry the watermark (§15.8)."""
+
+    def rows_behind(self, plan: Any, schema: pa.Schema) -> int:
+        """Compute how far behind the watermark rows may still come, in ticks."""
 
 
 class Split(NamedTuple):

@@ -134,7 +134,7 @@ def turn(
         found = [*found, *job.so_far(engine, came)]
     results = pa.concat_tables([job.nothing(), *found])
     counts = (came.events, len(came.late_events), len(came.waiting), *size, came.lag)
-    outcome = Outcome(results, *counts, came.late_events)
+    outcome = Outcome(results, *counts, came.late_events, since=bucket.until)
     return write_bucket(work, job.kind, came, engine), outcome
 
 

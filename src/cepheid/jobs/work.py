@@ -10,6 +10,7 @@ import pyarrow as pa
 from cepheid.events.nanoseconds import in_microseconds
 from cepheid.expressions.own import OwnFunction, united
 from cepheid.jobs.kind import Kind, kind_of
+from cepheid.jobs.marks import Marks
 from cepheid.plans.plan import Plan
 
 
@@ -31,6 +32,8 @@ class Work(msgspec.Struct, frozen=True):
     """The allowed lateness, in microseconds: later events no longer correct rows."""
     dead: tuple[str, ...] = ()
     """Columns that a state has and the query reads no more; new events have NULL there."""
+    marks: Marks | None = None
+    """How rows carry the watermark (§15.8); None if they do not."""
     functions: tuple[OwnFunction, ...] = ()
     """The functions of the user's own that the query calls; each takes its code along."""
 

@@ -26,6 +26,9 @@ RECORD_COLUMNS = (RAW, ORIGIN, REASON)
 BAD = "__bad"
 """A column with the origin, the text and the reason of a bad record; NULL for an event."""
 
+MARKED = "__mark"
+"""A column with the watermark that a stream carries (§15.8); NULL for an event."""
+
 CORRUPT = "_corrupt_record"
 """Spark's usual name of the column with the text that it could not parse."""
 
@@ -43,6 +46,7 @@ def event_columns(frame: DataFrame) -> list[str]:
     Only a source that gives reasons has the others.
     """
     about = (*RECORD_COLUMNS, CORRUPT) if REASON in frame.columns else (CORRUPT,)
+    about = (*about, MARKED)
     return [name for name in frame.columns if name not in about]
 
 

@@ -50,6 +50,10 @@ class PipelineKind(SteppedKind):
 
         return LocalPipeline(plan)
 
+    def rows_behind(self, plan: PipelinePlan, schema: pa.Schema) -> int:
+        """Compute how far behind the watermark rows may still come, in ticks."""
+        return self.steps(plan, schema).behind
+
     def check_live(self, plan: PipelinePlan) -> None:
         """Refuse a stage without rows before the stream ends (E405), or with early rows (E413)."""
         for stage in plan.stages:
@@ -97,9 +101,21 @@ class PipelineKind(SteppedKind):
         """Describe a plan in words; ``spark`` adds how Spark runs it."""
         sections = describe_pipeline(plan)
         if spark:
-            sections.append(("on Spark", describe_strategies(self.needs(plan))))
+            sections.append(
+                ("on Spark", [*describe_strategies(self.needs(plan)), *_ways_out(plan)])
+            )
         return Described(title_of(plan), sections)
 
     def mermaid(self, plan: PipelinePlan) -> str:
         """Draw the streams and the queries between them as a Mermaid flowchart."""
         return mermaid_of(plan)
+
+
+def _ways_out(plan: PipelinePlan) -> list[str]:
+    """Say how stages without a common key run in several tasks."""
+    if plan.partition.group_by or len(plan.stages) == 1:
+        return []
+    return [
+        "to split stages by keys of their own: run them as live queries, with a folder or a topic",
+        "  between them that carries the watermark (`--marks`, `--watermark carried`)",
+    ]

@@ -176,6 +176,12 @@ class PipelineSteps(NamedTuple):
         own = lag_of(last.job)
         return last.behind + own if own else 0
 
+    @property
+    def behind(self) -> int:
+        """Return how far behind the watermark rows may still come, in ticks."""
+        last = self.stages[-1]
+        return last.behind + lag_of(last.job)
+
     def forget(self, state: PipelineState, until: int) -> PipelineState:
         """Drop state that no event at or after a time can need."""
         pairs = zip(self.stages, state.engines, strict=True)

@@ -24,7 +24,16 @@ from cepheid.jobs.changes.ops import BEFORE, DELETE, UPDATE
 from cepheid.jobs.kind import kind_of
 from cepheid.plans.plan import Plan
 from cepheid.spark.operations import operation, wrong_operation
-from cepheid.spark.records import BAD, CORRUPT, ORIGIN, RAW, REASON, event_columns, quoted
+from cepheid.spark.records import (
+    BAD,
+    CORRUPT,
+    MARKED,
+    ORIGIN,
+    RAW,
+    REASON,
+    event_columns,
+    quoted,
+)
 from cepheid.spark.schema import micros_of, path_of
 from cepheid.spark.text_times import is_text_time, is_unreadable, text_time
 
@@ -113,7 +122,7 @@ def timed_records(frame: DataFrame, times: TextTimes) -> DataFrame:
     about[RAW] = sf.coalesce(about[RAW].cast("string"), sf.when(about[REASON].isNotNull(), whole))
     columns = [
         text_time(text, form).alias(name) if name == times.column else sf.col(quoted(name))
-        for name in events
+        for name in [*events, *_marks(frame)]
     ]
     return frame.select(*columns, *(column.alias(name) for name, column in about.items()))
 
@@ -133,7 +142,9 @@ class Checked(NamedTuple):
         if asked.changes is not None:
             # A column of its own: Spark would compute it wherever it is used.
             frame = frame.withColumn(_OP, operation(asked.changes))
-        marked = frame.withColumn(_CAUSE, _cause(frame, asked))
+        cause = _cause(frame, asked)
+        # A mark is no event, and not bad, either.
+        marked = frame.withColumn(_CAUSE, sf.when(_is_event(frame), cause))
         return Checked(marked, asked, metrics, names)
 
     def events(self, policy: str) -> DataFrame:
@@ -145,7 +156,7 @@ class Checked(NamedTuple):
             help_ = '\n = help: `bad="side"` returns such records, and `bad="drop"` counts them'
             wrong = sf.raise_error(sf.concat(message, sf.lit(help_))).cast("boolean")
             good = sf.when(good, sf.expr("true")).otherwise(wrong)
-        return counted.where(good).select(*map(quoted, self.names))
+        return counted.where(good).select(*map(quoted, self.names), *_marks(self.frame))
 
     def bad(self) -> DataFrame:
         """Return the bad records: where they came from, their text, and the reason."""
@@ -156,19 +167,20 @@ class Checked(NamedTuple):
         """Count all records and return them all; bad ones say so in a column of their own."""
         columns = [c.alias(n) for n, c in self._about().items()]
         about = sf.when(sf.col(_CAUSE).isNotNull(), sf.struct(*columns))
-        return self._counted().select(*map(quoted, self.names), about.alias(BAD))
+        names = map(quoted, self.names)
+        return self._counted().select(*names, *_marks(self.frame), about.alias(BAD))
 
     def tagged(self, policy: str) -> DataFrame:
         """Return all records, if bad ones are kept, else the events."""
         return self.marked() if policy == "side" else self.events(policy)
 
     def _counted(self) -> DataFrame:
-        cause = sf.col(_CAUSE)
-        counts = [sf.count(sf.lit(1)).alias("records"), sf.count(cause).alias("bad")]
+        cause, event = sf.col(_CAUSE), _is_event(self.frame)
+        counts = [sf.count_if(event).alias("records"), sf.count(cause).alias("bad")]
         counts += [sf.count_if(cause == sf.lit(n)).alias(c) for n, c in enumerate(CAUSES)]
         # A value that a source could not give is NULL, and so is a column that a file lacks.
         nulls = [
-            sf.count_if(cause.isNull() & path_of(self.frame, name).isNull()).alias(name)
+            sf.count_if(event & cause.isNull() & path_of(self.frame, name).isNull()).alias(name)
             for name in self.asked.reads
         ]
         if nulls:
@@ -211,6 +223,16 @@ class Checked(NamedTuple):
         text = sf.regexp_replace(sf.left(about[RAW], sf.lit(200)), r"\s+", " ")
         parts = [about[REASON], sf.coalesce(place, sf.lit("")), sf.lit(": "), text]
         return sf.concat(*parts)
+
+
+def _marks(frame: DataFrame) -> list[str]:
+    """Name the column of marks, if the stream carries its watermark."""
+    return [MARKED] if MARKED in frame.columns else []
+
+
+def _is_event(frame: DataFrame) -> Column:
+    """Build the condition that a record is no mark."""
+    return sf.col(MARKED).isNull() if _marks(frame) else sf.expr("true")
 
 
 def _cause(frame: DataFrame, asked: Asked) -> Column:

@@ -167,7 +167,7 @@ def send_changes(
             latest = _latest(table, changes, plan.time)
             parts = dict(split(table, place, len(buckets)))
             stamp = 0 if latest == tasks.NOT_TOLD else in_microseconds(work, latest)
-            yield tasks.sent_rows(buckets, seq, latest, stamp, parts, (len(table), wrong))
+            yield tasks.sent_rows(buckets, seq, (latest, stamp), parts, (len(table), wrong))
             seq += 1
 
     return in_task(run)

@@ -254,7 +254,7 @@ def send_to_classes(first: Work, routes: Sequence[Route]) -> Callable[[Batches],
                 parts = dict(
                     split(kept.select([*first.schema.names, COUNTED]), place, len(one.buckets))
                 )
-                yield tasks.sent_rows(one.buckets, seq, latest, stamp, parts, records)
+                yield tasks.sent_rows(one.buckets, seq, (latest, stamp), parts, records)
                 records = (0, None)
             seq += 1
 

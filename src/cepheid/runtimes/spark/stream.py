@@ -13,15 +13,28 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from cepheid.arrays.noticing import Noticed
 from cepheid.events.temporal import length_us
 from cepheid.jobs.kind import needs_of, task_kind
+from cepheid.jobs.marks import CARRIED, MARK_FIELD, Marks
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live_corrections import with_versions
-from cepheid.options import BAD, LATE, Held, LiveOptions, holder_of, one_of, refuse, texts, unused
+from cepheid.options import (
+    BAD,
+    LATE,
+    Held,
+    LiveOptions,
+    holder_of,
+    one_of,
+    refuse,
+    texts,
+    true_or_false,
+    unused,
+)
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.checkpoints import BUCKETS_SETTING
 from cepheid.runtimes.notices import names_of as names_of_types
@@ -31,6 +44,7 @@ from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema, ti
 from cepheid.runtimes.spark.batch import (
     SHUFFLE_PARTITIONS_DEFAULT,
 )
+from cepheid.runtimes.spark.carried import carrying, refuse_marks, rows_behind
 from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.live_output import (
     Decode,
@@ -44,7 +58,7 @@ from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.murmur import values_for_partitions
 from cepheid.spark.notices import LiveNotices
 from cepheid.spark.records import BAD as BAD_COLUMN
-from cepheid.spark.records import event_columns, quoted
+from cepheid.spark.records import MARKED, event_columns, quoted
 from cepheid.spark.schema import (
     alias_of,
     arrow_schema_of,
@@ -77,15 +91,17 @@ class Delays(NamedTuple):
     lateness: int = 0
 
     @staticmethod
-    def of(spark: SparkSession, asked: LiveOptions) -> Delays:
-        """Parse the lengths of time.
+    def of(spark: SparkSession, asked: LiveOptions, *, marked: bool = False) -> Delays:
+        """Parse the lengths of time; ``marked`` if the query can read and write marks.
 
         Raises
         ------
         OptionError
             E590 if one is not a length of time.
         """
-        delay = delay_of(spark, asked.watermark)
+        if not marked:
+            refuse_marks(asked)
+        delay = 0 if asked.watermark == CARRIED else delay_of(spark, asked.watermark)
         ahead = delay_of(spark, asked.max_ahead, name="max_ahead")
         idle = 0
         if asked.idle is not None:
@@ -123,13 +139,15 @@ def stream_frame(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOptio
         E405 if the windows of the query never close.
     """
     check_stream(frame, asked)
+    if asked.watermark == CARRIED:
+        frame = carrying(frame, asked)
     frame = timed_records(frame, compiled.times)
     plan = compiled.with_schema(events_schema(frame)).plan
     task_kind(plan).check_live(plan)
     if asked.late == "correct":
         task_kind(plan).check_corrections(plan)
     set_up(frame.sparkSession)
-    delays = Delays.of(frame.sparkSession, asked)
+    delays = Delays.of(frame.sparkSession, asked, marked=True)
     checked = check_records(frame, [plan], delays)
     if asked.tagged:
         return live_rows(checked.tagged(asked.bad), plan, delays, whole=asked.late == "side")
@@ -167,6 +185,7 @@ def check_stream(frame: DataFrame, asked: LiveOptions) -> None:
     """
     one_of("late", asked.late, LATE)
     one_of("bad", asked.bad, BAD)
+    true_or_false(marks=asked.marks)
     if asked.late == "correct" and asked.lateness is None:
         message = 'late="correct" needs an end: how long rows may change after the watermark'
         refuse("E592", message, 'add `allowed_lateness="1 hour"`')
@@ -254,6 +273,9 @@ def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = Fal
     by_panes = count > 1 and not needs.no_panes and not delays.lateness
     buckets = buckets_of(count) if names or by_panes else (0,)
     work = delays.work(plan, schema, results, len(buckets))
+    if delays.asked.marks:
+        work = msgspec.structs.replace(work, marks=Marks(buckets[0], rows_behind(plan, schema)))
+        results = results.append(MARK_FIELD)
     if names:
         keys = [canonical(projected, name) for name in names]
         number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
@@ -294,7 +316,7 @@ class ReadColumns(NamedTuple):
     @staticmethod
     def of(frame: DataFrame, plan: Plan, *, whole: bool) -> ReadColumns:
         """Choose the columns that a plan reads or, for late events, all of them."""
-        given = [name for name in frame.columns if name != BAD_COLUMN]
+        given = [name for name in frame.columns if name not in (BAD_COLUMN, MARKED)]
         events = frame.select(*map(quoted, given))
         names = dict.fromkeys(names_of(plan, given))
         if whole:
@@ -308,8 +330,7 @@ class ReadColumns(NamedTuple):
     ) -> ReadColumns:
         """Project columns of a frame, whose events have columns of their own."""
         columns = [column.alias(alias_of(name)) for name, column in chosen.items()]
-        if BAD_COLUMN in frame.columns:
-            columns.append(sf.col(BAD_COLUMN))
+        columns += [sf.col(name) for name in (MARKED, BAD_COLUMN) if name in frame.columns]
         projected = frame.select(*columns)
         decode = {tasks.BAD: bad_payloads()}
         if whole:

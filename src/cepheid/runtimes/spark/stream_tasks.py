@@ -14,6 +14,7 @@ from cepheid.errors import CepheidError
 from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import Arrived, Outcome, is_late, read_bucket, write_bucket
 from cepheid.jobs.kind import TaskKind
+from cepheid.jobs.marks import with_mark, without_marks
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.panes import place_panes
@@ -24,6 +25,7 @@ from cepheid.kinds.trend.match_tasks import number_matches
 from cepheid.plans.plan import Plan
 from cepheid.spark.batches import BUCKET, REPORT_ROWS, chunks, in_task, partition_id, with_names
 from cepheid.spark.records import BAD as BAD_COLUMN
+from cepheid.spark.records import MARKED
 from cepheid.spark.worker import begin_task
 
 if TYPE_CHECKING:
@@ -113,11 +115,11 @@ def send_stream(
         schema = work.schema
         for chunk in chunks(batches):
             table, wrong = without_bad(with_names(chunk, arriving or schema))
-            if not len(table):
+            table, latest = _latest(work, plan, table)
+            if not len(table) and latest is None:
                 yield only_bad(seq, wrong)
                 continue
             columns = Columns(table)
-            latest = int(read_times(columns, plan.time).max())
             notice_types(columns, plan.type)
             kept = _of_consequence(work, plan, keeps, table) if drop else table
             if arriving is not None:
@@ -130,11 +132,21 @@ def send_stream(
             elif pane:
                 place = place_panes(read_times(Columns(kept), work.time), pane, len(buckets))
             parts = split(kept, place, len(buckets))
-            stamp = in_microseconds(work, latest)
-            yield sent_rows(buckets, seq, latest, stamp, dict(parts), (len(table), wrong))
+            told = None if latest is None else (latest, in_microseconds(work, latest))
+            yield sent_rows(buckets, seq, told, dict(parts), (len(table), wrong))
             seq += 1
 
     return in_task(run)
+
+
+def _latest(work: Work, plan: Plan, table: pa.Table) -> tuple[pa.Table, int | None]:
+    """Return the events and the latest time: of an event or, of a stream that has marks, of one."""
+    if MARKED in table.column_names:
+        events, mark_us = without_marks(table, MARKED)
+        return events, None if mark_us is None else in_ticks(work, mark_us)
+    if not len(table):
+        return table, None
+    return table, int(read_times(Columns(table), plan.time).max())
 
 
 def without_bad(table: pa.Table) -> tuple[pa.Table, bytes | None]:
@@ -162,13 +174,13 @@ def only_bad(seq: int, wrong: bytes | None) -> pa.RecordBatch:
 def sent_rows(
     buckets: tuple[int, ...],
     seq: int,
-    latest: int,
-    stamp: int,
+    told: tuple[int, int] | None,
     parts: dict[int, pa.Table],
     records: tuple[int, bytes | None],
 ) -> pa.RecordBatch:
     """Build one row per bucket with the latest time, and one row for Spark's watermark.
 
+    ``told`` is the latest time in ticks and in microseconds, if one is known.
     ``records`` are the number of all events, relevant or not, and the bad records; the first bucket
     passes them on.
 
@@ -176,7 +188,9 @@ def sent_rows(
     event. So blobs have no time, and Spark can only drop the row that has one.
     """
     count = len(buckets)
-    shown = min(max(stamp, -STAMP_MAX), STAMP_MAX)
+    latest, shown = NOT_TOLD, None
+    if told is not None:
+        latest, shown = told[0], min(max(told[1], -STAMP_MAX), STAMP_MAX)
     stamps = pa.array([shown, *(None for _ in buckets)], pa.int64())
     payloads = [table_to_bytes(parts[n]) if n in parts else None for n in range(count)]
     columns: list[Any] = [
@@ -214,9 +228,22 @@ def take_turns(work: Work) -> Turns:
     ) -> tuple[bytes, Outcome]:
         saved, outcome = turn(work.kind.live_job(work), work, data, arrived, latest)
         results, lag = number_matches(outcome.results, bucket), in_microseconds(work, outcome.lag)
+        if work.marks is not None:
+            results = with_mark(results, _mark_of(work, bucket, outcome.since))
         return saved, outcome._replace(results=results, lag=lag)
 
     return turns_of(one, work)
+
+
+def _mark_of(work: Work, bucket: int, since: int | None) -> int | None:
+    """Return the mark that a bucket adds to its rows, in microseconds.
+
+    It is the watermark before the micro-batch, so that readers may get the rows of one micro-batch
+    in any order.
+    """
+    if work.marks is None or since is None or bucket != work.marks.bucket:
+        return None
+    return in_microseconds(work, since - work.marks.behind)
 
 
 def take_pane_turns(work: Work, buckets: tuple[int, ...]) -> Turns:
