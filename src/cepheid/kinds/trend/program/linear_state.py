@@ -69,6 +69,8 @@ class LinearRun:
         self.modulus = np.uint64(modulus)
         self.dtype: np.dtype[Any] = RESIDUE if modulus else DOUBLE
         self.sliding = window.kind is WindowKind.SLIDING
+        # Sliding windows have a lane each (``apart_state.py``), instead of panes.
+        self.apart = self.large = False
         self.keys = 0
         self.shape = (0, 0)
         parts, mins = self.wcol.shape[1], self.xcol.shape[1]
@@ -92,12 +94,13 @@ class LinearRun:
     @property
     def lanes(self) -> int:
         """Count the lanes: one, or for panes one for each incoming configuration."""
+        if self.apart:
+            return self.window.within // self.window.slide
         return self.program.start_size + self.program.size if self.sliding else 1
 
     def copy(self) -> LinearRun:
         """Copy the run, so that both can continue independently."""
-        other = LinearRun(self.program, self.window, (self.wcol, self.xcol), int(self.modulus))
-        other.dtype, other.keys, other.shape = self.dtype, self.keys, self.shape
+        other = self._like(self.keys)
         for name in self.ARRAYS:
             if self._slots is None or name not in ("V", "one"):
                 setattr(other, name, getattr(self, name).copy())
@@ -106,6 +109,13 @@ class LinearRun:
             other._adopt(self._slots.copy())
         other._open = None if self._open is None else self._open.copy()
         other._next_end = self._next_end
+        return other
+
+    def _like(self, keys: int) -> LinearRun:
+        """Create a run of the same kind, without arrays."""
+        other = type(self)(self.program, self.window, (self.wcol, self.xcol), int(self.modulus))
+        other.dtype, other.keys, other.shape = self.dtype, keys, self.shape
+        other.apart, other.large = self.apart, self.large
         return other
 
     # Growing -------------------------------------------------------------------------------------
@@ -133,14 +143,15 @@ class LinearRun:
         if self._open is not None:
             self._open.grow(room)
         # Lanes of new configurations stay empty: no match has entered by them so far.
-        kept = [*range(old_starts), *range(starts, starts + old_size)] if self.sliding else [0]
+        kept = [*range(old_starts), *range(starts, starts + old_size)]
+        kept = kept if self.sliding and not self.apart else list(range(lanes))
         if old:
             self.V[:old, :old_size, :, kept] = before[0]
             self.M[:old, :old_size, :, kept] = before[1]
             self.start[:old, kept] = before[2]
             self.one[:old, kept] = before[3]
             self.exponent[:old, kept] = before[4]
-        if self.sliding:
+        if self.sliding and not self.apart:
             for lane in range(lanes):
                 self.start[old:, lane] = lane if lane < starts else -1
                 if lane >= starts:
@@ -166,8 +177,7 @@ class LinearRun:
 
     def _take(self, keys: NDArray[np.int64]) -> LinearRun:
         """Copy the counts of some keys, which are numbered by their places in the list."""
-        part = LinearRun(self.program, self.window, (self.wcol, self.xcol), int(self.modulus))
-        part.dtype, part.keys, part.shape = self.dtype, len(keys), self.shape
+        part = self._like(len(keys))
         for name in self.ARRAYS:
             setattr(part, name, np.take(getattr(self, name), keys, axis=0))
         part.block = tuple(np.take(array, keys, axis=0) for array in self.block)
@@ -231,10 +241,8 @@ class LinearRun:
             if replacing is not None:
                 return self._call_moving(events, begin, replacing)
         count = len(events.ts) - begin
-        room = count + 1 if not self.sliding else max(ROWS_ROOM, 4 * self._panes + 8)
-        if not self.sliding:
-            room = min(room, count + 1) if self.window.kind is not WindowKind.NONE else 1
-        out = self._room(room)
+        room = count + 1 if self.window.kind is not WindowKind.NONE else 1
+        out = self.rows_room() if self.sliding else self._room(room)
         weights = self.weights(events.weights)
         unit, zero = self.dtype.type(1), self.dtype.type(0)
         semantics = SEMANTICS_CODES[self.program.semantics]
@@ -296,7 +304,7 @@ class LinearRun:
         """Call the fast kernels, which have their own layout."""
         tables, size = self.program.tables(), self.program.size
         if self.sliding:
-            out = self._room(max(ROWS_ROOM, 4 * self._panes + 8))
+            out = self.rows_room()
             lanes = np.zeros((self.keys, size + 2, counting.LANES))
             lanes[:, :size, : self.lanes] = self.V[:, :, 0, :]
             lanes[:, size, 0] = self.one[:, 0]
@@ -441,7 +449,7 @@ class LinearRun:
         found, first = [], 0
         upto = until // self.window.pane
         while first < self.keys:
-            out = self._room(max(ROWS_ROOM, 4 * self._panes + 8))
+            out = self.rows_room()
             first, rows = panes.flush_panes(
                 tables.counts, self.V, self.M, self.start, self.one, self.exponent, self.opened,
                 self.dirty, self.block, first, upto, self.window.slide // self.window.pane,
@@ -450,13 +458,9 @@ class LinearRun:
             found.append(Rows(*(array[:rows] for array in out)))
         return found
 
-    @property
-    def _panes(self) -> int:
-        return self.window.within // self.window.pane
-
     def rows_room(self) -> tuple[NDArray[Any], ...]:
         """Allocate buffers for the rows of sliding windows."""
-        return self._room(max(ROWS_ROOM, 4 * self._panes + 8))
+        return self._room(max(ROWS_ROOM, 4 * self.window.within // self.window.pane + 8))
 
     def _room(self, rows: int) -> tuple[NDArray[Any], ...]:
         wide = RESIDUE if self.dtype == RESIDUE else WIDE

@@ -27,10 +27,11 @@ from cepheid.kinds.trend.program.counted_keys import with_keys
 from cepheid.kinds.trend.program.exact import exact_columns, exact_numbers
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
+from cepheid.kinds.trend.program.row_order import order_of
 from cepheid.kinds.trend.program.spreads import spread_column
 from cepheid.kinds.trend.program.wide import steps, to_double
 from cepheid.language import tree
-from cepheid.plans.plan import AggregateColumn, WindowKind
+from cepheid.plans.plan import AggregateColumn, WindowKind, WindowPlan
 
 
 class Added(NamedTuple):
@@ -70,7 +71,7 @@ def build_table(
     merged = _sets(plain, job) if combine else _merge(plain[0], job)
     group_of, values_of = groups_of(job, keys) if groups is None else groups
     merged = with_keys(job, merged)
-    added = Added(*_add_up(merged, group_of))
+    added = Added(*_add_up(merged, group_of, job.plan.window))
     aggregates = _aggregates(job, added, schema)
     having, exact_ones = job.plan.output.having, job.plan.numbers is tree.Numbers.EXACT
     if having is not None and not exact_ones and not contains(having, tree.Word):
@@ -193,14 +194,16 @@ def groups_of(job: Job, keys: KeyTable) -> Groups:
 
 
 def _add_up(
-    rows: Rows, group_of: NDArray[np.int64]
+    rows: Rows, group_of: NDArray[np.int64], plan: WindowPlan
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
     """Sum the rows of one window and group, in the order of windows, groups and keys."""
     group = group_of[rows.key] if len(rows.key) else rows.key
-    order = np.lexsort((rows.key, group, rows.window))
+    order = order_of(rows, group, plan)
     window, group = rows.window[order], group[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (window[1:] != window[:-1]) | (group[1:] != group[:-1])
+    if new.all():
+        return window, group, rows.numbers[order], rows.values[order]
     place = np.cumsum(new) - 1
     count = int(new.sum())
     numbers = np.zeros((count, rows.numbers.shape[1]), rows.numbers.dtype)

@@ -17,6 +17,7 @@ from cepheid.arrays.columns import EventArrays, KeyTable
 from cepheid.jobs.misfits import misfit
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.tables import pack_table, table_from_bytes, table_to_bytes, unpack_table
+from cepheid.kinds.trend.program.apart_state import ApartRun
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows
 from cepheid.kinds.trend.windows.chosen_windows import ChosenMatches
@@ -118,6 +119,9 @@ def state_from_bytes(job: Job, data: bytes) -> PartitionState:
         for name, array in packed.arrays.items():
             setattr(run, name, unpack(array))
         run.block = tuple(unpack(array) for array in packed.block)
+        if isinstance(run, ApartRun):
+            # Panes have blocks, and windows apart have none.
+            run.apart = run.is_decided and not run.block
     state.held = None if snapshot.held is None else unpack_table(snapshot.held)
     state.past = None if snapshot.past is None else unpack_table(snapshot.past)
     state.events = None if snapshot.events is None else unpack_table(snapshot.events)

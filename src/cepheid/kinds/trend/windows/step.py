@@ -22,6 +22,7 @@ from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import FOREVER, LONG_AGO
 from cepheid.kernels.columns import look_up, scan_times
 from cepheid.kernels.distinct import distinct
+from cepheid.kinds.trend.program.apart_state import ApartRun
 from cepheid.kinds.trend.program.choosing_state import ChoosingRun
 from cepheid.kinds.trend.program.job import UNKNOWN_CODE, Job
 from cepheid.kinds.trend.program.linear_state import Events, LinearRun, Rows
@@ -91,9 +92,8 @@ def _runs_of(job: Job) -> list[LinearRun | ChoosingRun]:
     kinds = [(program, modulus) for program in job.programs for modulus in (0, *job.moduli)]
     if skip is not None:
         return [ChoosingRun(program, window, skip.mode, modulus) for program, modulus in kinds]
-    return [
-        LinearRun(program, window, job.columns_of(program), modulus) for program, modulus in kinds
-    ]
+    run = ApartRun if window.kind is WindowKind.SLIDING else LinearRun
+    return [run(program, window, job.columns_of(program), modulus) for program, modulus in kinds]
 
 
 def step(
@@ -306,6 +306,8 @@ def process(
         if id(run.program) not in encoded:
             encoded[id(run.program)] = encode_events(job, run.program, arrays)
         events = encoded[id(run.program)]
+        if isinstance(run, ApartRun):
+            run.choose(events, len(state.keys))
         run.grow(len(state.keys))
         found = run.feed(events) if len(events.ts) else []
         if flush_until is not None and job.plan.window.kind is not WindowKind.NONE:
