@@ -212,6 +212,10 @@ sbom: dist ## Write dist/cepheid.cdx.json, the bill of materials of all extras; 
 site: build/site-env/.installed ## Build the site of the documentation into build/site; any warning is an error
 	@NO_MKDOCS_2_WARNING=1 build/site-env/bin/mkdocs build --quiet --strict --config-file site/mkdocs.yml
 
+.PHONY: notebooks
+notebooks: ## Make notebooks of the guides, in build/notebooks
+	@$(PYTHON) site/notebooks.py
+
 build/site-env/.installed: requirements/site.txt
 	@$(PYTHON) -m venv build/site-env
 	@build/site-env/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<

@@ -10,6 +10,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
+import notebooks
 import syntax
 
 ROOT = Path(__file__).parents[1]
@@ -40,12 +41,19 @@ def on_files(files: Files, config: Any) -> Files:
             text = re.sub(r"\]\((LICENSE|CITATION\.cff)\)", "]", text)
             files.append(File.generated(config, name, content=text))
     files.append(File.generated(config, "syntax.md", content=syntax.page()))
+    for guide in sorted((ROOT / "docs/guides").glob("*.md")):
+        name = f"guides/{guide.stem}.ipynb"
+        files.append(File.generated(config, name, content=notebooks.notebook(guide)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links to pages of the project lead to their places on the site."""
     up = "../" * page.file.src_uri.count("/")
+    if page.file.src_uri.startswith("guides/"):
+        name = Path(page.file.src_uri).with_suffix(".ipynb").name
+        title, _, rest = markdown.partition("\n")
+        markdown = f"{title}\n\n[This page as a notebook]({name})\n{rest}"
 
     def place(match: re.Match[str]) -> str:
         name = OUTSIDE.get(match["path"])

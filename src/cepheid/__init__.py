@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cepheid import metrics as metrics
     from cepheid import pictures as pictures
     from cepheid.api import CompiledQuery, query
+    from cepheid.bundled import bundled
     from cepheid.discovery.discover import discover
     from cepheid.errors import (
         BindError,
@@ -41,6 +42,7 @@ __version__ = "0.2.0"
 
 _HOME = {
     "query": "cepheid.api",
+    "bundled": "cepheid.bundled",
     "pipeline": "cepheid.pipelines",
     "discover": "cepheid.discovery.discover",
     "sql": "cepheid.statements",
@@ -76,6 +78,7 @@ __all__ = [
     "QuerySyntaxError",
     "UnsupportedError",
     "Workload",
+    "bundled",
     "discover",
     "function",
     "limits",

@@ -11,7 +11,16 @@ import cepheid
 
 SOURCE = Path(cepheid.__file__).parent
 PAGE = SOURCE.parents[1] / "docs" / "how-it-works.md"
-SERVES_ALL = {"errors", "options", "memory_limits", "decoding", "framing", "__init__", "cepheid"}
+SERVES_ALL = {
+    "errors",
+    "options",
+    "memory_limits",
+    "decoding",
+    "framing",
+    "bundled",
+    "__init__",
+    "cepheid",
+}
 
 Edges = set[tuple[str, str]]
 

@@ -22,6 +22,8 @@ from cepheid.interfaces.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUIDES = ROOT / "docs/guides"
+"""The blocks of a guide are the cells of one notebook: test_guides.py runs them in their order."""
 SOURCES = sorted((ROOT / "src/cepheid").rglob("*.py"))
 CODES = set(re.findall(r'"([EW]\d{3})"', "".join(p.read_text("utf-8") for p in SOURCES)))
 BLOCK = re.compile(r"^```([\w-]*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -43,7 +45,7 @@ def blocks(language: str) -> list[ParameterSet]:
         )
         for page in PAGES
         for number, block in enumerate(BLOCK.finditer(page.read_text("utf-8")))
-        if block[1] == language
+        if block[1] == language and not (language == "python" and page.parent == GUIDES)
     ]
 
 

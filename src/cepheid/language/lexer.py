@@ -112,7 +112,13 @@ _OTHER_SPELLINGS = {"EVENT": "EVENTS", "TRY_CAST": "CAST"}
 _CALL = re.compile(r"\s*\(")
 _NO_VARIABLES = "|".join(sorted({key.partition("_")[0] for key in KEYWORDS}))
 _VARIABLE = re.compile(rf"\s+(?:`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE)
-"""A name that is no keyword: the variable of `ANY x`, the attribute of `DISTINCT x`."""
+"""A name that is no keyword: the attribute of `DISTINCT x`, the type of `NOT NEXT x`."""
+_AFTER_TYPE = (
+    "and|or|until|pattern|return|semantics|ties|numbers|where|group[\\s_-]+by|having|within|emit|limit|"
+    "min[\\s_-]+length|after\\s+match"
+)
+_OF_ANY = re.compile(rf"\s+(?:`|(?!(?:{_AFTER_TYPE})\b)[^\W\d]\w*)", re.IGNORECASE)
+"""The variable of `ANY x`: a name that does not go on after a type, also `next` or `first`."""
 _CASE = re.compile(
     rf"\s*(?:\(|'|\"|`)|\s+(?:\d|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE
 )
@@ -305,7 +311,8 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
     if keyword in KEYWORDS | INNER_KEYWORDS and "_" not in keyword:
         # An event type may be called Seq or Any, so the keyword needs what follows it.
         named = _VARIABLE.match(text, end)
-        followed = {"SEQ": _CALL.match(text, end), "ANY": named, "DISTINCT": named}
+        followed = {"SEQ": _CALL.match(text, end), "ANY": _OF_ANY.match(text, end)}
+        followed["DISTINCT"] = named
         followed["NEXT"] = named or _PATTERN.match(text, end)
         followed["SWEEP"] = _SWEEP.match(text, end)
         followed["CASE"], followed["CAST"] = _CASE.match(text, end), _CALL.match(text, end)

@@ -10,6 +10,7 @@ from tests.queries import PAPER_QUERIES, VALID_QUERIES
 from cepheid.errors import QuerySyntaxError, Span
 from cepheid.expressions.format import format_expression
 from cepheid.language import tree
+from cepheid.language.formatter import format_query
 from cepheid.language.lexer import comments_of
 from cepheid.language.parser import NESTING_MAX, TEXT_LENGTH_MAX, parse
 
@@ -279,3 +280,15 @@ def test_half_a_character_is_rejected(text: str) -> None:
     assert diagnostic.span is not None
     assert "\ud800" <= text[diagnostic.span.start] <= "\udfff"
     assert str(caught.value).encode()
+
+
+@pytest.mark.parametrize("word", ["next", "first", "end", "slide", "without", "on", "group"])
+def test_a_variable_of_any_may_be_called_like_a_keyword(word: str) -> None:
+    """``NOT ANY next`` forbids every event, and not those of a type that is called ANY."""
+    found = parse(f"RETURN COUNT(*) PATTERN SEQ(A a, NOT ANY {word} WITHIN 3 hours)")
+    assert f"ANY `{word}`" in format_query(found) or f" ANY {word} " in format_query(found)
+
+
+@pytest.mark.parametrize("rest", ["WITHIN 3 s", "GROUP-BY x", "OR b", "AFTER MATCH SKIP TO NEXT"])
+def test_any_before_a_clause_is_a_type(rest: str) -> None:
+    assert "`ANY`" in format_query(parse(f"RETURN COUNT(*) PATTERN ANY {rest}"))
