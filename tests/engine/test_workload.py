@@ -334,3 +334,17 @@ def test_rules_that_come_and_go_leave_the_others_alone(
         # Rules that come and go may have counts of another kind.
         actual, expected = with_double_counts(actual), with_double_counts(expected)
         assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"
+
+
+def test_rules_whose_rows_do_not_fit_are_refused_alone() -> None:
+    events = pa.table({"ts": [1, 2, 11], "type": ["A", "A", "A"]})
+    counts = "RETURN COUNT(*) PATTERN A WITHIN 10 us SLIDE 10 us"
+    live = workload({"a": counts}).live(events.schema)
+    live.feed(events.slice(0, 1))
+    exact = workload({"b": f"{counts} NUMBERS exact", "c": counts})
+    with pytest.raises(DataError, match="E531"):
+        live.add(exact)
+    assert live.names == ["a"]
+    assert [row["count"] for row in live.feed(events.slice(1)).to_pylist()] == [2.0]
+    with pytest.raises(DataError, match="E531"):
+        workload({"a": counts, "b": f"{counts} NUMBERS exact"}).live(events.schema)

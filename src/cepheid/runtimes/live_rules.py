@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cepheid.errors import DataError
 from cepheid.events.arriving import as_table, plain_schema
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.events.text_times import timed_schema, timed_table
@@ -38,8 +39,17 @@ class LiveRules:
         ------
         ValueError
             If there is already a rule with this name.
+        DataError
+            E531 if their rows do not fit those of the other rules; none of them is added.
         """
-        self._running.add(workload.shared(self._running.schema), merge=workload.merge)
+        schema, before = self._running.schema, set(self.names)
+        self._running.add(workload.shared(schema), merge=workload.merge)
+        try:
+            unite(self._running.feed(schema.empty_table()))
+        except DataError:
+            for name in set(self.names) - before:
+                self._running.remove(name)
+            raise
 
     def remove(self, name: str) -> None:
         """Remove a rule and discard its state; its open windows are not reported.
