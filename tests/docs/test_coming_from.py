@@ -23,7 +23,13 @@ PAIR = re.compile(
     r"^```text ([\w-]+)\n(.*?)^```\n.*?^```(cepheid|sql)[^\n]*\n(.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-ENDINGS = {"sigma": ".yml", "flink-sql": ".sql", "eql": ".eql", "eql-python": ".eql"}
+ENDINGS = {
+    "esper": ".epl",
+    "sigma": ".yml",
+    "flink-sql": ".sql",
+    "eql": ".eql",
+    "eql-python": ".eql",
+}
 
 
 class Pair(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import cepheid
 from cepheid.translate.flink.dialect import DIVIDES, FLINK_SQL, NO_SKIP
@@ -63,6 +64,58 @@ def test_what_has_no_counterpart_is_refused(tmp_path: Path) -> None:
     other = CLAUSE.replace("ORDER BY rowtime", "ORDER BY proctime")
     script = f"SELECT 'MATCH_RECOGNIZE' FROM t; SELECT * FROM t {machine}; SELECT * FROM t {other}"
     plain, clock, time = _rules(tmp_path, script)
-    assert plain.reasons == ("only queries with MATCH_RECOGNIZE are carried over",)
+    assert "has no name (E332)" in plain.reasons[0]
     assert "the time of the machine" in clock.reasons[0]
     assert "E404" in time.reasons[0]
+
+
+def test_windows_filters_and_interval_joins_become_selects(tmp_path: Path) -> None:
+    hop = "HOP(TABLE t, DESCRIPTOR(rowtime), INTERVAL '1' MINUTE, INTERVAL '10' MINUTES)"
+    session = "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(rowtime), INTERVAL '5' MINUTES)"
+    between = "p.rowtime BETWEEN o.rowtime - INTERVAL '5' MINUTE AND o.rowtime"
+    script = f"""
+        SELECT a, b + 1 AS c FROM t WHERE a > 3 AND b LIKE 'x%';
+        SELECT k, AVG(x) AS m FROM TABLE({hop}) GROUP BY k, window_start, window_end;
+        SELECT k, COUNT(DISTINCT x) AS m FROM TABLE({session}) GROUP BY k, window_start, window_end;
+        SELECT TUMBLE_START(rowtime, INTERVAL '1' HOUR) AS w, k, COUNT(*) AS n FROM t
+            GROUP BY TUMBLE(rowtime, INTERVAL '1' HOUR), k;
+        SELECT o.id FROM orders AS o JOIN pays AS p ON o.id = p.id AND {between} WHERE p.x > 3;
+    """
+    rules = _rules(tmp_path, script)
+    assert [" ".join(rule.query.split()) for rule in rules] == [
+        "SELECT a, b + 1 AS c FROM t WHERE a > 3 AND b LIKE 'x%'",
+        "SELECT k, AVG(x) AS m FROM t GROUP BY k WINDOW 10 minutes SLIDE 1 minute",
+        "SELECT k, COUNT(DISTINCT x) AS m FROM t GROUP BY k WINDOW SESSION 5 minutes",
+        "SELECT k, COUNT(*) AS n FROM t GROUP BY k WINDOW 1 hour",
+        "SELECT o.id FROM orders o JOIN pays p ON o.id = p.id AND p.rowtime BETWEEN o.rowtime - "
+        "5 minutes AND o.rowtime AND p.x > 3 WINDOW 300000001 microseconds",
+    ]
+    assert [len(rule.notes) for rule in rules] == [0, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT COUNT(*) FROM t",
+        "SELECT DISTINCT a FROM t",
+        "SELECT a, ROW_NUMBER() OVER (ORDER BY rowtime) FROM t",
+        "SELECT o.id FROM o LEFT JOIN p ON o.id = p.id",
+        "SELECT o.id FROM o JOIN p ON o.id = p.id",
+        "SELECT o.id FROM o JOIN p ON o.id = p.id AND p.rowtime BETWEEN 1 AND 2",
+        "SELECT CONCAT(a, b) FROM t",
+        "SELECT a FROM t ORDER BY a",
+        "SELECT a FROM (SELECT a FROM t)",
+        "SELECT k, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(other), INTERVAL '1' HOUR)) "
+        "GROUP BY k, window_start, window_end",
+        "SELECT k, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(rowtime), INTERVAL '1' HOUR)) "
+        "GROUP BY k, window_start",
+        "SELECT k, COUNT(*) FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(rowtime), INTERVAL '1' MINUTE, "
+        "INTERVAL '1' HOUR)) GROUP BY k, window_start, window_end",
+        "SELECT window_start FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(rowtime), INTERVAL '1' HOUR)) "
+        "GROUP BY window_start, window_end",
+        "SELECT FROM",
+    ],
+)
+def test_selects_that_have_no_counterpart_are_refused(query: str, tmp_path: Path) -> None:
+    (rule,) = _rules(tmp_path, query)
+    assert rule.reasons

@@ -20,7 +20,7 @@ REPORTS = {".md": "markdown", ".json": "json", ".txt": "text"}
 def translate(
     path: Annotated[Path, Argument(help="A file of rules, or a folder.")],
     dialect: Annotated[
-        str, Option("--from", help="The language: eql, eql-python, sigma or flink-sql.")
+        str, Option("--from", help="The language: eql, eql-python, sigma, flink-sql, esper.")
     ],
     output: Annotated[
         Path | None, Option("--output", "-o", help="Write the rules to this new folder.")

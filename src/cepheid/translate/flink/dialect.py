@@ -1,6 +1,6 @@
-"""Scripts of Flink SQL in, the row patterns in them out.
+"""Scripts of Flink SQL in, the queries in them out.
 
-A statement with a query that has MATCH_RECOGNIZE is a rule: ``SELECT``, ``INSERT INTO t SELECT`` or
+A statement with a query is a rule: ``SELECT``, ``INSERT INTO t SELECT`` or
 ``CREATE VIEW v AS SELECT``. Statements without a query (``CREATE TABLE``, ``SET``) are no rules.
 """
 
@@ -13,8 +13,17 @@ from typing import NamedTuple
 
 import msgspec
 
+from cepheid.errors import CepheidError
 from cepheid.expressions.format import format_name
-from cepheid.translate.translated import Dialect, Settings, SourceFile, Translated
+from cepheid.language.formatter import format_text
+from cepheid.translate.flink.selects import write_select
+from cepheid.translate.translated import (
+    CannotTranslateError,
+    Dialect,
+    Settings,
+    SourceFile,
+    Translated,
+)
 
 _TOKEN = re.compile(
     r"(?P<COMMENT>--[^\n]*|/\*.*?\*/)|(?P<TEXT>'(?:[^']|'')*')|(?P<NAME>`(?:[^`]|``)*`)"
@@ -57,7 +66,7 @@ def _translated(rule: Translated, text: str, settings: Settings) -> Translated:
     marks = list(_code(text))
     words = [word.upper() for word in marks]
     if "MATCH_RECOGNIZE" not in words:
-        return rule.refused("only queries with MATCH_RECOGNIZE are carried over")
+        return _selected(rule, text, settings)
     if "MATCH_PROCTIME" in words:
         return rule.refused("`MATCH_PROCTIME()` asks for the time of the machine")
     notes = []
@@ -67,6 +76,20 @@ def _translated(rule: Translated, text: str, settings: Settings) -> Translated:
         notes.append(DIVIDES)
     query = _ROWTIME.sub(f"LAST({format_name(settings.time)})", text).strip()
     return msgspec.structs.replace(rule, query=query, notes=tuple(notes))
+
+
+def _selected(rule: Translated, text: str, settings: Settings) -> Translated:
+    """Translate a query without MATCH_RECOGNIZE."""
+    try:
+        query, notes = write_select(text, settings)
+        written = format_text(query)
+    except CannotTranslateError as error:
+        return rule.refused(str(error))
+    except (LookupError, ValueError, StopIteration):
+        return rule.refused("the query cannot be read")
+    except CepheidError as error:
+        return rule.refused(f"Cepheid has no such query: {error.diagnostics[0].message}")
+    return msgspec.structs.replace(rule, query=written, notes=notes)
 
 
 def _code(text: str) -> Iterator[str]:

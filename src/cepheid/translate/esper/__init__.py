@@ -1,0 +1,1 @@
+"""EPL, the language of Esper: filters, windows, joins, patterns and row patterns of its core."""
