@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
-
 from benchmarks.sigma_corpus import read_tests, translate
+
 from cepheid.events.windows_log import NUMBERS
 from cepheid.interfaces.backtest import Stretch, backtest
 from cepheid.interfaces.cli_input import find_rules
@@ -54,10 +54,7 @@ def rules_for(folder: Path, events: pa.Table, count: int) -> Ready:
     carried = [rule for rule in translate(folder, settings) if not rule.reasons]
     with tempfile.TemporaryDirectory() as made:
         write_rules(carried[:count], Path(made) / "rules")
-        found = ready_rules(
-            find_rules(f"{made}/rules"), EventColumns("ts", "Channel", "us", None)
-        )
-    return found
+        return ready_rules(find_rules(f"{made}/rules"), EventColumns("ts", "Channel", "us", None))
 
 
 def main() -> None:
