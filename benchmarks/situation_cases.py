@@ -58,7 +58,7 @@ def drivers(case: str, method: str, size: int) -> Run:
     if method == "points":
         query = methods.DRIVERS_POINTS.format(up=up, fast=fast, down=down, within=WITHIN_US)
         return methods.points(table, query)
-    return _ours_or_waits(table, method, define + pattern, f"{define} SITUATIONS A, B, C")
+    return ours_or_waits(table, method, define + pattern, f"{define} SITUATIONS A, B, C")
 
 
 def disconnected(_case: str, method: str, size: int) -> Run:
@@ -78,10 +78,10 @@ def disconnected(_case: str, method: str, size: int) -> Run:
             table, conditions, DISCONNECTED_PHASES.format(within=within), keyed=False
         )
     listing = f"{APART} SITUATIONS A, B, C, D"
-    return _ours_or_waits(table, method, DISCONNECTED.format(size), listing)
+    return ours_or_waits(table, method, DISCONNECTED.format(size), listing)
 
 
-def _ours_or_waits(table: pa.Table, method: str, text: str, listing: str) -> Run:
+def ours_or_waits(table: pa.Table, method: str, text: str, listing: str) -> Run:
     from benchmarks import situation_methods as methods
 
     import cepheid

@@ -56,23 +56,30 @@ def thresholds(table: pa.Table) -> tuple[float, float, float]:
     )  # fmt: skip
 
 
-def make_flags(count: int, *, seed: int = 5, rates: tuple[int, ...] = (1, 1, 1, 1)) -> pa.Table:
+def make_flags(
+    count: int,
+    *,
+    seed: int = 5,
+    rates: tuple[int, ...] = (1, 1, 1, 1),
+    lasts: tuple[float, ...] = (),
+) -> pa.Table:
     """Return an event a second with conditions that hold for 10 to 100 s, then not for 10 to 50.
 
-    ``rates`` says how many times as long a condition is false.
+    ``rates`` says how many times as long a condition is false, ``lasts`` how many times as long
+    it is true.
     """
     random = np.random.default_rng(seed)
     columns: dict[str, Any] = {"ts": np.arange(count) * SECOND_US}
-    for name, rate in zip("abcd", rates, strict=False):
-        columns[name] = _flag(random, count, rate)
+    for number, (name, rate) in enumerate(zip("abcdefghij", rates, strict=False)):
+        columns[name] = _flag(random, count, rate, lasts[number] if lasts else 1.0)
     return pa.table(columns)
 
 
-def _flag(random: np.random.Generator, count: int, rate: int) -> NDArray[np.bool_]:
-    rounds = count // 25 + 2
+def _flag(random: np.random.Generator, count: int, rate: int, lasts: float) -> NDArray[np.bool_]:
+    rounds = count // (25 if lasts >= 1 else 15) + 2
     lengths = np.empty(2 * rounds, np.int64)
     lengths[0::2] = random.integers(10, 51, rounds) * rate
-    lengths[1::2] = random.integers(10, 101, rounds)
+    lengths[1::2] = np.rint(random.integers(10, 101, rounds) * lasts)
     rows = int(np.searchsorted(np.cumsum(lengths), count)) + 1
     flags = np.arange(rows) % 2 == 1
     return np.repeat(flags, lengths[:rows])[:count]

@@ -35,10 +35,10 @@ def early(shrink: int) -> dict[str, Any]:
     for relation in ("before", "meets", "overlaps", "starts", "during", "finishes", "equals"):
         last = cepheid.query(text.format(relation, "")).run(table)
         first = cepheid.query(text.format(relation, "DETECTED ")).run(table)
-        ends = {pair: end for *pair_, end in _rows(last) for pair in [tuple(pair_)]}
+        ends = {pair: end for *pair_, end in rows_of(last) for pair in [tuple(pair_)]}
         shares = [
             (ends[a, b] - when) / (ends[a, b] - min(a, b))
-            for a, b, when in _rows(first)
+            for a, b, when in rows_of(first)
             if (a, b) in ends
         ]
         assert len(shares) == len(ends), "a match with WITHIN has DETECTED WITHIN too"
@@ -47,7 +47,7 @@ def early(shrink: int) -> dict[str, Any]:
     return found
 
 
-def _rows(table: pa.Table) -> list[tuple[int, ...]]:
+def rows_of(table: pa.Table) -> list[tuple[int, ...]]:
     return list(zip(*(table[n].to_pylist() for n in ("A_ts", "B_ts", "ts")), strict=True))
 
 
@@ -68,14 +68,14 @@ def adapts(shrink: int) -> dict[str, Any]:
     orders = itertools.product(*([(1, 2), (2, 1)], [(0, 2), (2, 0)], [(0, 1), (1, 0)]))
     plans: dict[str, Any] = {str(order[2]): order for order in orders}  # C ends last and triggers.
     for name, plan in [*plans.items(), ("adaptive", None)]:
-        times = [_time(job, table, plan) for _ in range(3)]
+        times = [time_plan(job, table, plan) for _ in range(3)]
         found[f"{name}: cpu s"] = min(times)
     fixed = [seconds for name, seconds in found.items() if not name.startswith("adaptive")]
     found["adaptive / best fixed"] = found["adaptive: cpu s"] / min(fixed)
     return found
 
 
-def _time(job: SituationJob, table: pa.Table, orders: Any) -> float:
+def time_plan(job: SituationJob, table: pa.Table, orders: Any) -> float:
     state = SituationState.start(job)
     if orders is not None:
         state = state._replace(tuning=state.tuning._replace(orders=orders, fixed=True))

@@ -62,12 +62,12 @@ def _sequence(types: list[str], clauses: str) -> str:
     return f"RETURN COUNT(*) PATTERN SEQ({', '.join(types)}) {clauses}"
 
 
-def _prefixes(length: int, count: int, clauses: str) -> list[str]:
+def prefixes(length: int, count: int, clauses: str) -> list[str]:
     """Return queries that share their first types and end in one of their own."""
     return [_sequence([*TYPES[:length], TYPES[10 + n]], clauses) for n in range(count)]
 
 
-def _substrings(length: int, count: int, clauses: str) -> list[str]:
+def substrings(length: int, count: int, clauses: str) -> list[str]:
     """Return queries that share the types between their first and their last one."""
     ends = [(TYPES[8 + n], TYPES[14 + n]) for n in range(count)]
     return [_sequence([first, *TYPES[:length], last], clauses) for first, last in ends]
@@ -96,20 +96,20 @@ def rows(shrink: int) -> Iterator[Row]:
         for length in range(2, 7):
             bar = 2.5 if length == 6 else None
             what = f"3 queries, shared prefix of {length}, {name} (16b)"
-            yield Row(what, _prefixes(length, 3, window), events, bar)
+            yield Row(what, prefixes(length, 3, window), events, bar)
         for count in range(2, 7):
             what = f"{count} queries, shared prefix of 3, {name} (16a)"
-            yield Row(what, _prefixes(3, count, window), events)
+            yield Row(what, prefixes(3, count, window), events)
         for length in range(2, 7):
             what = f"3 queries, shared substring of {length}, {name} (16c)"
-            yield Row(what, _substrings(length, 3, window), events)
+            yield Row(what, substrings(length, 3, window), events)
         for count in range(2, 7):
             bar = 1.5 if count == 6 else None
             what = f"{count} queries, shared substring of 6, {name} (16d)"
-            yield Row(what, _substrings(6, count, window), events, bar)
+            yield Row(what, substrings(6, count, window), events, bar)
     for name, clauses in EXPIRING.items():
         what = f"10 queries, shared prefix of 3, {name}"
-        yield Row(what, _prefixes(3, 10, clauses), EXPIRING_EVENTS // shrink)
+        yield Row(what, prefixes(3, 10, clauses), EXPIRING_EVENTS // shrink)
     for count in (10, 100, 500, 1000):
         most = 20.0 if count == 500 else None
         rules = make_rules(count)

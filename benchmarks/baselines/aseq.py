@@ -44,11 +44,19 @@ class Outputs:
     is_match_end: npt.NDArray[np.bool_]
 
 
-def count_within(times_us: Integers, type_codes: Codes, types: str, within_us: int) -> Outputs:
-    """Count the matches of a SEQ of distinct types in (t - within, t], at every t that ends one."""
+def count_within(
+    times_us: Integers, type_codes: Codes, types: str, within_us: int, negated: str = ""
+) -> Outputs:
+    """Count the matches of a SEQ of distinct types in (t - within, t], at every t that ends one.
+
+    ``negated`` is a type that must not come right before the last one (section 3.3).
+    """
     position_of_type = np.full(128, -1, dtype=np.int64)
     for position, letter in enumerate(types):
         position_of_type[TYPES.index(letter)] = position
+    if negated:
+        # It resets the prefix before it.
+        position_of_type[TYPES.index(negated)] = -len(types)
     return Outputs(
         *_start_event_marking(times_us, type_codes, position_of_type, len(types), within_us)
     )
@@ -74,6 +82,8 @@ def _start_event_marking(
     for i in range(times_us.size):
         position = position_of_type[type_codes[i]]
         if position < 0:
+            if position < -1:
+                counters[-position - 2, head:tail] = 0.0
             continue
         while head < tail and expiries[head] <= times_us[i]:
             head += 1

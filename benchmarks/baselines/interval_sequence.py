@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cepheid.kernels.temporal_join import relate
+from cepheid.kernels import temporal_join
+
+relate = temporal_join.relate.machine
 
 ANY, START, AFTER_START, END, AFTER_END = 0, 1, 2, 3, 4
 """Where the end of one situation lies, seen from another: anywhere before its start, at it, ..."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-TYPES = "ABCDEFGH"
+TYPES = "ABCDEFGHIJ"
 """The type with code i is called TYPES[i]."""
 
 

@@ -97,7 +97,7 @@ def _numbered(column: Any) -> Integers:
     return np.asarray(encoded.indices, np.int64)
 
 
-def _rising(times_us: Integers) -> Integers:
+def rising(times_us: Integers) -> Integers:
     """Put equal times a microsecond apart: the papers' algorithms know no ties."""
     numbers = np.arange(len(times_us))
     return np.maximum.accumulate(times_us - numbers) + numbers
@@ -114,7 +114,7 @@ def stocks(key: str = "company") -> Events:
         walks = "made: 1 M prices of 921 companies that walk at random"
         return made(drawn.times_us, ["A"], zeros, keys, drawn.prices, walks)
     times = np.asarray(table["ts"]).astype("datetime64[us]").astype(np.int64)
-    times = times if key == "company" else _rising(times)
+    times = times if key == "company" else rising(times)
     source = "`stock_eod`: 1.1 M closing prices of 921 companies"
     zeros = np.zeros(len(table), np.int8)
     return made(times, ["A"], zeros, _numbered(table[key]), table["price"], source)
@@ -141,7 +141,7 @@ def trades() -> Events:
     order = np.argsort(keys, kind="stable")
     fell = np.empty(len(keys), bool)
     fell[order] = np.diff(prices[order], prepend=np.inf) < 0
-    times = _rising(times)
+    times = rising(times)
     codes = (2 * keys + fell).astype(np.int8)
     return made(times, list("ABCDEFGH"), codes, keys, prices, source)
 
@@ -182,7 +182,7 @@ def rides() -> Events:
         times, source = np.arange(len(keys)) * 1_000_000, "made: 300 k starts and ends of rides"
     else:
         times = np.asarray(table["ts"]).astype("datetime64[us]").astype(np.int64)
-        times = _rising(times)
+        times = rising(times)
         codes = (np.asarray(table["type"]) == "end").astype(np.int8)
         keys, values = _numbered(table["bike"]), np.asarray(table["duration_s"])
         source = "`citibike_jc`: 300 k starts and ends of rides on 500 bicycles"

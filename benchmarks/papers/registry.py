@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from benchmarks.papers import cogra, greta
+from benchmarks.papers import aseq, cogra, greta, parallel, rcep, situations
 from benchmarks.papers.entry import Entry
 
-ENTRIES: tuple[Entry, ...] = (*greta.ENTRIES, *cogra.ENTRIES)
+ENTRIES: tuple[Entry, ...] = (
+    *greta.ENTRIES,
+    *aseq.ENTRIES,
+    *rcep.ENTRIES,
+    *cogra.ENTRIES,
+    *situations.ENTRIES,
+    *parallel.ENTRIES,
+)
 BY_KEY = {entry.key: entry for entry in ENTRIES}

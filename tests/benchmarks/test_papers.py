@@ -7,12 +7,14 @@ import re
 
 import numpy as np
 import pytest
-from benchmarks.baselines import greta_edges, two_step
+from benchmarks.baselines import aseq, greta_edges, stacks, two_step
+from benchmarks.baselines.template import TYPES
 from benchmarks.measure import ROOT
 from benchmarks.papers import page, results
 from benchmarks.papers.__main__ import chosen, options
 from benchmarks.papers.entry import Entry, Found, Panel, Point
 from benchmarks.papers.registry import ENTRIES
+from benchmarks.situation_cases import disconnected
 
 TEXT = page.PAGE.read_text("utf-8")
 COMMAND = re.compile(r"`make papers ARGS='--only ([\w.-]+)'`")
@@ -90,3 +92,42 @@ def test_engines_of_trends_give_up() -> None:
     prices = np.arange(40, 0, -1).astype(np.float64)
     assert two_step.build_by_walks(prices, prices, steps_max=1_000) is None
     assert two_step.build_by_stored_trends(prices, prices, rows_max=1_000) is None
+
+
+def counted(codes: list[int], types: str, within: int, negated: str) -> float:
+    """Sum, over the events that end a match, the matches of SEQ in the window that ends there."""
+    wanted = [TYPES.index(letter) for letter in types]
+    forbidden = TYPES.index(negated) if negated else -1
+    matches = [
+        rows
+        for rows in itertools.combinations(range(len(codes)), len(types))
+        if [codes[row] for row in rows] == wanted
+        and forbidden not in codes[rows[-2] + 1 : rows[-1]]
+        and rows[-1] - rows[0] < within
+    ]
+    ends = {rows[-1] for rows in matches}
+    return float(sum(r[-1] <= end and end - r[0] < within for end in ends for r in matches))
+
+
+@pytest.mark.parametrize("negated", ["", "D"])
+def test_stacks_and_counters_count_the_same_sequences(negated: str) -> None:
+    codes = np.random.default_rng(3).integers(0, 4, 40).astype(np.int8)
+    times = np.arange(40)
+    expected = counted(codes.tolist(), "ABC", 15, negated)
+    found = aseq.count_within(times, codes, "ABC", 15, negated)
+    assert found.counts[found.is_match_end].sum() == expected
+    built = stacks.build_within(times, codes, "ABC", 15, negated)
+    assert built is not None
+    assert built.total == expected
+
+
+def test_shared_parts_count_the_same_sequences() -> None:
+    codes = np.random.default_rng(4).integers(0, 6, 60).astype(np.int8)
+    times, queries = np.arange(60), ["CABD", "EABF"]
+    alone = [stacks.build_within(times, codes, query, 20) for query in queries]
+    assert stacks.build_shared(times, codes, queries, 20) == sum(b.total for b in alone if b)
+
+
+def test_matcher_that_waits_for_ends_finds_the_matches_of_cepheid() -> None:
+    found = [disconnected("disconnected", method, 500)() for method in ("ours", "iseq")]
+    assert found[0] == found[1]
