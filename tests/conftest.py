@@ -31,6 +31,8 @@ os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
 
 # Figures of this machine would choose other plans than those of other machines.
 os.environ["CEPHEID_RATES"] = os.devnull
+# Tests have few events and cut them as if they were many: starting a task costs nothing here.
+os.environ["CEPHEID_TASK_RATES"] = str(ROOT / "tests" / "task-rates")
 
 # Spark starts its workers with the `python3` of the search path, which may know nothing of the
 # environment that runs the tests.

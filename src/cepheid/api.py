@@ -96,19 +96,18 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         Parameters
         ----------
         schema
-            The columns of the events, if they were not known when the query was made; see
-            :func:`query`.
+            The columns of the events, if they were not known when the query was made.
         format
             ``"text"``, ``"mermaid"`` (a flowchart of the pattern) or ``"json"`` (the plan itself).
         engine
             ``"spark"`` adds to the text how Spark cuts the work into tasks, ``"gpu"`` whether the
             query would run on a GPU of this machine.
         store
-            An event store, for a SELECT over two streams a dict of them by name: explains which
-            part of it the query reads, and why.
+            An event store, or a dict of them by name: explains which part the query reads.
         analyze
             Run the query over ``events`` (and ``spark``), as :meth:`run` takes them, and report
-            events read and kept, state, rows, seconds and bytes; with ``store``, what it reads.
+            events, state, rows, seconds and bytes; with ``store``, what it reads. Without it,
+            ``engine="spark"`` estimates the seconds of all strategies over ``events``.
         changes
             Add how rows follow a table that changes.
         """
@@ -127,6 +126,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
             return msgspec.json.format(planned.plan.to_json(), indent=2).decode()
         text = explain_plan(planned.plan, spark=engine == "spark")
         text += f"\n{explain_changes(planned.plan)}" if changes else ""
+        text += f"\n{runtimes.explain_costs(planned, events, spark)}" if events is not None else ""
         return f"{text}\n{runtimes.explain_device(planned)}" if engine == "gpu" else text
 
     @overload

@@ -288,9 +288,8 @@ def check_explain(
         _refuse_given(given, "this is about what is read of a store")
         return
     if not analyze:
-        for name in ("events", "spark"):
-            if given[name]:
-                unused(name, "a plan reads no events", "add `analyze=True`, which runs the query")
+        if not (engine == "spark" and events is not None and shown == "text" and not streams):
+            _refuse_events(given)
         if given["engine"] and given["format"]:
             unused("engine", f"a plan as {shown} does not tell of it", 'use format="text"')
         return
@@ -299,6 +298,13 @@ def check_explain(
     del given["events"], given["spark"]
     _refuse_given(given, "the events have their columns, and say where the query runs")
     check_run(events, spark=spark, strategy=None, device="cpu", streams=streams, text="")
+
+
+def _refuse_events(given: Mapping[str, bool]) -> None:
+    """Refuse events, which only an analysis and costs on Spark look at."""
+    for name in ("events", "spark"):
+        if given[name]:
+            unused(name, "a plan reads no events", "add `analyze=True`, which runs the query")
 
 
 def _refuse_given(given: Mapping[str, bool], why: str) -> None:

@@ -12,6 +12,8 @@ import pytest
 from cepheid.interfaces import cli_machine
 from cepheid.kernels import cache, warm
 from cepheid.kernels.costs import listed
+from cepheid.runtimes import calibrate, calibrate_tasks
+from cepheid.runtimes.task_rates import TaskRates, read_task_rates
 
 PROGRAM = Path(sys.executable).with_name("cepheid")
 
@@ -76,3 +78,18 @@ def test_java_that_is_too_old_or_silent_is_found(
         finding = cli_machine._java()
         assert found in finding.found
         assert finding.cure
+
+
+def test_calibrate_keeps_what_it_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CEPHEID_TASK_RATES", str(tmp_path / "rates"))
+    monkeypatch.setenv("CEPHEID_RATES", str(tmp_path / "store-rates.json"))
+    monkeypatch.setattr(calibrate_tasks, "ROWS", 1 << 10)
+    monkeypatch.setattr(calibrate, "ROWS", 1 << 14)
+    cli_machine.calibrate(local=True)
+    told = capsys.readouterr().out
+    assert "stage         40.0 ms, not measured" in told
+    assert str(tmp_path / "rates") in told
+    found = read_task_rates()
+    assert (found.stage_ms, found.linear_ns != TaskRates().linear_ns) == (40.0, True)

@@ -35,7 +35,7 @@ from cepheid.interfaces.cli_input import (
     result_kind,
 )
 from cepheid.interfaces.cli_lsp import lsp
-from cepheid.interfaces.cli_machine import doctor, warm
+from cepheid.interfaces.cli_machine import calibrate, doctor, warm
 from cepheid.interfaces.cli_mcp import mcp
 from cepheid.interfaces.cli_options import (
     ChangesOption,
@@ -271,6 +271,7 @@ for command in (
     translate,
     doctor,
     warm,
+    calibrate,
     lsp,
     mcp,
 ):
@@ -302,7 +303,7 @@ def _needs_pandas(arguments: list[str]) -> bool:
     """Check whether a command may start Spark, or import a module that somebody wrote."""
     command = next((word for word in arguments[1:] if not word.startswith("-")), "")
     asked = any("spark" in word or word.startswith("--functions") for word in arguments)
-    return asked or command in {"stream", "demo"}
+    return asked or command in {"stream", "demo", "calibrate"}
 
 
 def _report(error: CepheidError | WrongUseError) -> int:

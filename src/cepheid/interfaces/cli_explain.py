@@ -55,7 +55,7 @@ def explain(
         Option(help="local (the default), or how it runs on: spark or gpu (of this machine)."),
     ] = None,
     inputs: Annotated[
-        list[str] | None, Option("--input", help="With --analyze: events, as for run.")
+        list[str] | None, Option("--input", help="Events, with --analyze or --engine spark.")
     ] = None,
     analyze: Annotated[
         bool,
@@ -87,8 +87,10 @@ def explain(
     events = EventColumns(time, type_, time_unit, time_format)
     if rules is not None:
         refuse_options("what rules share is told in words", format=format_, query=text)
+    costs = engine == "spark" and rules is None
     if not analyze:
-        refuse_options("it is for --analyze", **{"input": inputs, "input-format": input_format})
+        why = "it is for --analyze"
+        refuse_options(why, **{"input": None if costs else inputs, "input-format": input_format})
         refuse_options("it is for --analyze", master=master)
         if rules is not None:
             refuse_options("what rules share is told in words", engine=engine)
@@ -98,7 +100,7 @@ def explain(
         query_text, name = given_text(file, text)
         columns = read_columns(schema)
         compiled = compile_text(query_text, name, time, type_, columns, time_unit, time_format)
-        _show_plan(compiled, name, format_ or "text", engine or "local")
+        _show_plan(compiled, name, format_ or "text", engine or "local", inputs)
         return
     refuse_options("--input has the columns, and numbers are told in words", schema=schema)
     refuse_options("numbers are told in words", format=format_)
@@ -128,11 +130,17 @@ def _tell_of_rules(place: Place, events: EventColumns, told: Callable[[Workload]
     refusals.finish()
 
 
-def _show_plan(compiled: Any, name: str, format_: str, engine: str) -> None:
+def _show_plan(
+    compiled: Any, name: str, format_: str, engine: str, inputs: list[str] | None
+) -> None:
     if format_ not in ("text", "mermaid", "json"):
         message = f"--format is text, mermaid or json, not {format_}"
         raise WrongUseError(message)
-    shown = compiled.explain(format=format_, engine=engine)
+    if len(inputs or ()) > 1:
+        message = "--input may be given only once with --engine spark"
+        raise WrongUseError(message)
+    events = inputs[0] if inputs else None
+    shown = compiled.explain(format=format_, engine=engine, events=events)
     if format_ != "text":
         say(shown)
         return

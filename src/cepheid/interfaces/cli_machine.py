@@ -148,3 +148,35 @@ def _gpu() -> Finding:
     if found is Found.BROKEN:
         return Finding("GPU", f"does not work: {name}")
     return Finding("GPU", name if found.usable else f"none: {name}")
+
+
+def calibrate(
+    local: Annotated[
+        bool, Option("--local", help="Leave Spark out, whose figures stay as they are.")
+    ] = False,
+) -> None:
+    """Measure the costs of reading, sending and running events here, so that plans fit."""
+    import msgspec
+
+    from cepheid.api import query as compile_query
+    from cepheid.runtimes.calibrate import measure_rates
+    from cepheid.runtimes.calibrate_tasks import measure_work
+    from cepheid.runtimes.task_rates import read_task_rates, write_task_rates
+    from cepheid.store.rates import write_rates
+
+    stored = write_rates(measure_rates(compile_query))
+    found = measure_work(compile_query)
+    if not local:
+        from cepheid.runtimes.spark.calibrate import measure_spark
+        from cepheid.spark.session import session
+
+        with session() as spark:
+            found |= measure_spark(spark)
+    # A clock that stands still must not make anything free.
+    sound = {name: max(figure, 1e-3) for name, figure in found.items()}
+    rates = msgspec.structs.replace(read_task_rates(), **sound)
+    path = write_task_rates(rates)
+    for name, figure in msgspec.structs.asdict(rates).items():
+        what, _, unit = name.rpartition("_")
+        say(f"{what:<9} {figure:8.1f} {unit}{'' if name in sound else ', not measured'}")
+    say(f"{path}, and figures of event stores: {stored}")

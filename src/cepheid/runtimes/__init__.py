@@ -355,6 +355,13 @@ def explain_device(query: CompiledQuery) -> str:
     return local_device.explain_device(query.plan)
 
 
+def explain_costs(query: CompiledQuery, events: Any, spark: Any) -> str:
+    """Explain which strategy Spark gets for events, by estimated seconds."""
+    from cepheid.runtimes.spark import explain_costs as costs
+
+    return costs.explain_costs(query, events, spark)
+
+
 def analyze_query(query: CompiledQuery, events: Any, spark: Any) -> str:
     """Run a query, and describe what it did in words."""
     from cepheid.jobs.streams import named_streams

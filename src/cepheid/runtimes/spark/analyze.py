@@ -11,9 +11,13 @@ from pyspark.sql import functions as sf
 
 from cepheid import runtimes
 from cepheid.jobs.analysis import LIVE, Analysis
-from cepheid.jobs.kind import kind_of
+from cepheid.jobs.kind import TaskKind, kind_of, needs_of
 from cepheid.kinds.workload.combine_results import QUERY
+from cepheid.plans.needs import Strategy
+from cepheid.plans.plan import Plan
 from cepheid.runtimes.analyze import kept_events
+from cepheid.runtimes.spark.batch import project
+from cepheid.runtimes.spark.choice import choose_for_frame
 from cepheid.runtimes.spark.why import frames_of
 from cepheid.runtimes.why import question_of
 
@@ -41,13 +45,23 @@ def analyze_on_spark(query: Any, streams: Sequence[Any], spark: Any) -> Analysis
         events=events,
         kept=kept_events(question, counting),
         event_bytes=None,
-        reads=(),
+        reads=_strategy(question.plan, frames),
         partial=tuple(kind_of(question.plan).partial_results(question, counting)),
         state=(STATE, LIVE),
         rows=(("", rows),),
         row_bytes=None,
         seconds=(("plan", planned), ("count events", reading), ("run", running)),
     )
+
+
+def _strategy(plan: Plan, frames: Sequence[Any]) -> tuple[str, ...]:
+    """Describe the strategy that was chosen, and the estimated seconds of all."""
+    if len(frames) != 1 or not isinstance(kind_of(plan), TaskKind):
+        return ()
+    if needs_of(plan).frames.strategy is Strategy.ONE_TASK:
+        return ()
+    chosen = choose_for_frame(plan, project(frames[0], plan))
+    return tuple(f"estimated, {one}" for one in chosen.estimates)
 
 
 def analyze_workload_on_spark(workload: Any, events: Any, spark: Any) -> Analysis:

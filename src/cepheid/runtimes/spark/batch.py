@@ -9,8 +9,6 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as sf
-
 from cepheid.arrays.noticing import Noticed
 from cepheid.jobs.blobs import BLOB_DDL
 from cepheid.jobs.kind import needs_of, task_kind
@@ -23,6 +21,8 @@ from cepheid.plans.plan import Plan
 from cepheid.runtimes.notices import names_of as names_of_types
 from cepheid.runtimes.notices import oddities
 from cepheid.runtimes.spark import tasks
+from cepheid.runtimes.spark.choice import Chosen, choose_for_frame
+from cepheid.runtimes.spark.costs import REACHES_MIN
 from cepheid.runtimes.spark.key_spread import Spread, hashed, spread_keys, task_of
 from cepheid.runtimes.spark.partition_profile import BLOCK_ROWS, Profile, profile_partitions
 from cepheid.runtimes.spark.tasks import run_times
@@ -37,8 +37,9 @@ from cepheid.spark.schema import (
     result_schema_of,
     spark_schema_of,
 )
+from cepheid.spark.size import cores_of, given_tasks
 from cepheid.spark.text_times import timed_frame
-from cepheid.spark.versions import is_connect, repartition_by_id
+from cepheid.spark.versions import repartition_by_id
 from cepheid.spark.whole_frames import refuse_stream_of_query
 
 if TYPE_CHECKING:
@@ -46,11 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from cepheid.runtimes.local import CompiledQueryLike
-
-SHUFFLE_PARTITIONS_DEFAULT = "200"
-
-REACHES_MIN = 2
-"""The minimum ratio of a range of time to the margin that its task also reads."""
 
 
 def run_frame(
@@ -77,34 +73,29 @@ def _run_plan(plan: Plan, frame: DataFrame, strategy: str | None) -> DataFrame:
     choice = _choose(plan, strategy)
     projected = project(frame, plan)
     ship_kernels(frame.sparkSession)
+    if strategy is None and choice.strategy is not Strategy.ONE_TASK:
+        return _run_chosen(projected, plan, choose_for_frame(plan, projected))
     count = parallelism(frame.sparkSession)
-    if choice.strategy is Strategy.COMBINE:
+    if choice.strategy in (Strategy.COMBINE, Strategy.TIME_SHUFFLE):
         profile = profile_partitions(projected, plan, count)
-        if profile.is_empty:
-            return run_key_shuffle(projected, plan, 1)
-        if profile.ranges is not None:
-            return run_combine(projected, plan, profile, count)
-        if strategy is None and plan.partition.attributes:
-            spread = spread_keys(projected, plan, count)
-            if not spread.is_uneven:
-                return run_key_shuffle(projected, plan, count, spread)
-        return run_time_shuffle(projected, plan, profile, count)
-    if choice.strategy is Strategy.TIME_SHUFFLE:
-        profile = profile_partitions(projected, plan, count)
+        chosen = Chosen(choice.strategy, count, profile)
+    else:
+        spread = spread_keys(projected, plan, count)
+        chosen = Chosen(choice.strategy, count, None, spread)
+    return _run_chosen(projected, plan, chosen)
+
+
+def _run_chosen(projected: DataFrame, plan: Plan, chosen: Chosen) -> DataFrame:
+    profile, count = chosen.profile, chosen.tasks
+    if profile is None or chosen.strategy not in (Strategy.COMBINE, Strategy.TIME_SHUFFLE):
+        return run_key_shuffle(projected, plan, count, chosen.spread)
+    if chosen.strategy is Strategy.TIME_SHUFFLE:
         return run_window_shuffle(projected, plan, profile)
-    return _run_by_key(projected, plan, count, by_time=strategy is None)
-
-
-def _run_by_key(projected: DataFrame, plan: Plan, count: int, *, by_time: bool) -> DataFrame:
-    """Shuffle the events by key or, where a key is too heavy for one task, by time."""
-    spread = spread_keys(projected, plan, count)
-    needs = needs_of(plan)
-    if by_time and spread.is_uneven and not (needs.not_by_time or needs.leads_in):
-        profile = profile_partitions(projected, plan, count)
-        long_enough = profile.span >= count * REACHES_MIN * sum(needs.reach)
-        if long_enough and len(_edges_apart(profile, plan)) + 1 == count:
-            return run_window_shuffle(projected, plan, profile)
-    return run_key_shuffle(projected, plan, count, spread)
+    if profile.is_empty:
+        return run_key_shuffle(projected, plan, 1)
+    if profile.ranges is not None:
+        return run_combine(projected, plan, profile, count)
+    return run_time_shuffle(projected, plan, profile, count)
 
 
 def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
@@ -129,14 +120,7 @@ def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
 
 def parallelism(spark: SparkSession) -> int:
     """Choose the number of concurrent tasks: the shuffle partitions, if the user set them."""
-    wanted = spark.conf.get("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS_DEFAULT)
-    if wanted is not None and wanted != SHUFFLE_PARTITIONS_DEFAULT:
-        return int(wanted)
-    if is_connect(spark):
-        # Spark Connect shows no context; a range has as many partitions as there are cores.
-        numbers = spark.range(1 << 20).select(sf.spark_partition_id().alias("n"))
-        return max(1, numbers.distinct().count())
-    return int(spark.sparkContext.defaultParallelism)
+    return given_tasks(spark) or cores_of(spark)
 
 
 def project(frame: DataFrame, plan: Plan) -> DataFrame:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pyspark.sql import functions as sf
 
+from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.spark.tasks import Ranges
 from cepheid.spark.failures import clear_failures
 from cepheid.spark.schema import alias_of, micros_of
@@ -43,24 +44,38 @@ def has_fixed_partitions(frame: DataFrame) -> bool:
     return not any(word in shown for word in UNSTABLE)
 
 
+PAIR_ROWS = 16
+"""Of so many rows of a block, one is looked at to count pairs of a key and a pane."""
+
+
 class _Block(NamedTuple):
     partition: int
     block: int
     first: int
     last: int
     rows: int
+    pairs: int
 
 
 class Profile(NamedTuple):
     """The profile of the partitions; ``ranges`` is None if they overlap in time.
 
-    ``edges`` cut the ``span`` of time into ranges with equal numbers of events.
+    ``edges`` cut the ``span`` of time into ranges with equal numbers of events. ``pairs`` are pairs
+    of a key and a pane, for each event.
     """
 
     is_empty: bool
     ranges: Ranges | None
     edges: tuple[int, ...]
     span: int
+    rows: int = 0
+    partitions: int = 1
+    pairs: float = 0.0
+    blocks: tuple[_Block, ...] = ()
+
+    def cut(self, count: int) -> Profile:
+        """Choose other edges, for another number of tasks."""
+        return self._replace(edges=_edges(self.blocks, count))
 
 
 def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
@@ -69,27 +84,75 @@ def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
         projected.select(
             _microseconds(projected, plan.time).alias("t"),
             sf.monotonically_increasing_id().alias("row"),
+            _pair(projected, plan).alias("pair"),
         )
         .groupBy(sf.expr(f"row div {BLOCK_ROWS}").alias("place"))
-        .agg(sf.min("t").alias("first"), sf.max("t").alias("last"), sf.count("*").alias("rows"))
+        .agg(
+            sf.min("t").alias("first"),
+            sf.max("t").alias("last"),
+            sf.count("*").alias("rows"),
+            sf.approx_count_distinct(sf.expr(f"if(row % {PAIR_ROWS} = 0, pair, NULL)"), 0.1).alias(
+                "pairs"
+            ),
+        )
     )
     with clear_failures():
         facts = measured.toArrow().to_pandas()
     if facts.empty or facts["first"].isna().any():
         # Times that are NULL are an error that the task reports in full.
         return Profile(is_empty=True, ranges=None, edges=(), span=0)
-    blocks = [
-        _Block(int(place) >> (ROWS_BITS - BLOCK_BITS), int(place), int(f), int(t), int(n))
-        for place, f, t, n in facts.groupby("place", sort=True)
-        .agg({"first": "min", "last": "max", "rows": "sum"})
+    blocks = tuple(
+        _Block(int(place) >> (ROWS_BITS - BLOCK_BITS), int(place), int(f), int(t), int(n), int(d))
+        for place, f, t, n, d in facts.groupby("place", sort=True)
+        .agg({"first": "min", "last": "max", "rows": "sum", "pairs": "sum"})
         .itertuples()
-    ]
+    )
+    rows = sum(block.rows for block in blocks)
     return Profile(
         is_empty=False,
         ranges=_ranges(blocks, plan) if has_fixed_partitions(projected) else None,
         edges=_edges(blocks, count),
         span=max(block.last for block in blocks) - min(block.first for block in blocks),
+        rows=rows,
+        partitions=len({block.partition for block in blocks}),
+        pairs=sum(distinct_of(b.pairs, b.rows, PAIR_ROWS) for b in blocks) / rows,
+        blocks=blocks,
     )
+
+
+def distinct_of(found: int, rows: int, every: int) -> float:
+    """Estimate the distinct values of rows from those of a sample, if all are equally frequent.
+
+    Examples
+    --------
+    >>> round(distinct_of(10, 16_000, 16)), round(distinct_of(100, 1600, 16))
+    (10, 1600)
+    >>> round(distinct_of(632, 16_000, 16))  # A thousand draws of a thousand values.
+    1000
+    """
+    sample = max(rows / every, 1.0)
+    if found >= sample:
+        return float(rows)
+    low, high = float(found), 1e12
+    for _ in range(60):
+        middle = (low * high) ** 0.5 if low else high / 2
+        seen = -middle * np.expm1(-sample / middle)
+        low, high = (middle, high) if seen < found else (low, middle)
+    return float(min(-high * np.expm1(-rows / high), rows))
+
+
+def _pair(frame: DataFrame, plan: Plan) -> Column:
+    """Return a hash of the key and the pane of an event."""
+    keys = [sf.col(alias_of(name)) for name in plan.partition.attributes]
+    pane = pane_of(plan)
+    if pane:
+        keys.append(sf.floor(_microseconds(frame, plan.time) / sf.lit(pane)))
+    return sf.xxhash64(*keys) if keys else sf.lit(0).cast("bigint")
+
+
+def pane_of(plan: Plan) -> int:
+    """Return the length of a pane in ticks; 0 for plans without panes."""
+    return plan.window.pane if isinstance(plan, TrendPlan) else 0
 
 
 def _microseconds(frame: DataFrame, name: str) -> Column:
@@ -97,7 +160,7 @@ def _microseconds(frame: DataFrame, name: str) -> Column:
     return micros_of(sf.col(alias_of(name)), dict(frame.dtypes)[alias_of(name)])
 
 
-def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:
+def _ranges(blocks: tuple[_Block, ...], plan: Plan) -> Ranges | None:
     """Compute the time ranges of partitions, or None if two of them overlap."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -120,7 +183,7 @@ def _ranges(blocks: list[_Block], plan: Plan) -> Ranges | None:
     return Ranges(first, last, frozenset(unordered))
 
 
-def _edges(blocks: list[_Block], count: int) -> tuple[int, ...]:
+def _edges(blocks: tuple[_Block, ...], count: int) -> tuple[int, ...]:
     """Choose times that cut the events into ranges of about equal size."""
     # A block's events are spread evenly over its time, for all that is known.
     parts = (np.arange(BLOCK_POINTS) + 0.5) / BLOCK_POINTS

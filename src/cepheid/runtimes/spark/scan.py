@@ -38,10 +38,13 @@ from cepheid.runtimes.spark.batch import (
     run_frame,
     work_of,
 )
+from cepheid.runtimes.spark.choice import choose_for_files, facts_of_units
+from cepheid.runtimes.spark.costs import composes_slices
 from cepheid.runtimes.spark.tasks import run_slice
 from cepheid.spark.batches import in_task
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.schema import file_schema
+from cepheid.spark.size import cores_of, given_tasks
 from cepheid.spark.text_times import with_text_time
 
 if TYPE_CHECKING:
@@ -50,10 +53,7 @@ if TYPE_CHECKING:
     from cepheid.runtimes.local import CompiledQueryLike
 
 SLICES_PER_TASK = 4
-"""Slices for each core: enough to even out, few enough to hide the cost of a task."""
-
-SMALL_SLICES_PER_TASK = 8
-"""The same if a slice produces one small summary and reads no margin."""
+"""Slices of an event store for each core: enough to even out, few enough to hide their start."""
 
 
 def run_path(
@@ -91,9 +91,13 @@ def run_path(
     if largest > UNIT_ROWS_MAX:
         why = f"{largest:,} events in row groups overlap in time"
         return _fall_back(compiled, spark, paths, why, wanted)
+    facts = facts_of_units(units, plan, cores_of(spark), given_tasks(spark))
+    chosen = choose_for_files(plan, facts)
+    if wanted is None and chosen.strategy is not Strategy.SCAN_SLICES:
+        return run_frame(compiled, read_frame(spark, paths, compiled.times))
     names = plan.columns if plan.columns is not None else footers.schema.names
     schema = file_schema(flat_schema(footers.schema, names))
-    result = _scan(spark, plan, units, schema)
+    result = _scan(spark, plan, units, schema, chosen.slices)
     return result if plan.limit is None else result.limit(plan.limit)
 
 
@@ -133,20 +137,17 @@ def _fall_back(
     return run_frame(compiled, read_frame(spark, paths, compiled.times))
 
 
-def _scan(spark: SparkSession, plan: Plan, units: list[Unit], schema: Any) -> DataFrame:
+def _scan(
+    spark: SparkSession, plan: Plan, units: list[Unit], schema: Any, wanted: int
+) -> DataFrame:
     ship_kernels(spark)
     count = parallelism(spark)
     needs = needs_of(plan)
     before, after = needs.reach
     span = units[-1].last - units[0].first + 1 if units else 0
-    composed = needs.one_window or (
-        # Windows as long as the files would make every task read everything.
-        before + after > span // (2 * count) and not needs.not_composed
-    )
+    composed = composes_slices(needs, span, count)
     if composed:
         before = after = 0
-    small = composed and not plan.partition.attributes
-    wanted = (SMALL_SLICES_PER_TASK if small else SLICES_PER_TASK) * count
     slices = [Slice(None, None, ())]
     if units:
         one_more = not composed and needs.leads_in

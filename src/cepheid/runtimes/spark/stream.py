@@ -41,9 +41,6 @@ from cepheid.runtimes.notices import names_of as names_of_types
 from cepheid.runtimes.notices import odd_so_far
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema, timed_records
-from cepheid.runtimes.spark.batch import (
-    SHUFFLE_PARTITIONS_DEFAULT,
-)
 from cepheid.runtimes.spark.carried import carrying, refuse_marks, rows_behind
 from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.live_output import (
@@ -68,6 +65,7 @@ from cepheid.spark.schema import (
     spark_schema_of,
 )
 from cepheid.spark.session import STATE_SETTINGS
+from cepheid.spark.size import SHUFFLE_PARTITIONS_DEFAULT
 
 if TYPE_CHECKING:
     import pyarrow as pa
