@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import cepheid
 from cepheid.pictures import Picture
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,27 @@ def check_picture(picture: Picture, path: Path, request: pytest.FixtureRequest) 
     # vl-convert counts the places that it clips, in all pictures of a process.
     same = re.sub(r"clip\d+", "clip", drawn) == re.sub(r"clip\d+", "clip", kept)
     assert same, "draw it anew: --update-golden"
+
+
+HOME = ROOT / "docs/index.md"
+QUERY_AND_PICTURE = re.compile(
+    r"^```cepheid\n(?P<query>.*?)^```\n\n!\[[^\]]+\]\((?P<picture>[^)]+\.svg)\)$",
+    re.MULTILINE | re.DOTALL,
+)
+EVENTS = {"home-funnel": "shop", "home-absence": "shop", "home-trend": "trades"}
+
+
+def test_the_pictures_of_the_home_page_are_those_of_its_queries(
+    request: pytest.FixtureRequest,
+) -> None:
+    drawn = set()
+    for found in QUERY_AND_PICTURE.finditer(HOME.read_text("utf-8")):
+        path = HOME.parent / found["picture"]
+        shown = cepheid.query(found["query"]).show(cepheid.bundled(EVENTS[path.stem]))
+        picture = shown.funnel() if "FUNNEL" in found["query"] else shown.chart()
+        check_picture(picture, path, request)
+        drawn.add(path.stem)
+    assert drawn == EVENTS.keys()
 
 
 def test_every_guide_tells_of_its_events_and_licence() -> None:
