@@ -20,11 +20,12 @@ from tests.runtime.cases import Case, golden_cases, listed_cases, same
 from cepheid.api import CompiledQuery, query
 from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.errors import BindError, DataError, QuerySyntaxError, UnsupportedError
-from cepheid.jobs import steps
+from cepheid.jobs import spill, steps
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.panes import place_panes
+from cepheid.jobs.tables import table_from_bytes
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.program.results import build_table
@@ -33,6 +34,7 @@ from cepheid.kinds.trend.windows.list_step import advance_matches, step_matches
 from cepheid.kinds.trend.windows.step import PartitionState, advance, step
 from cepheid.plans.plan import Plan, TrendPlan, WindowKind
 from cepheid.runtimes.local import run_table
+from cepheid.runtimes.spark import stream_tasks
 from cepheid.spark.schema import result_schema_of
 from cepheid.testing.harness import stream
 from cepheid.testing.query_strategies import cases
@@ -261,6 +263,36 @@ def test_a_micro_batch_of_too_many_matches_is_refused(monkeypatch: pytest.Monkey
     live = Live(query("RETURN MATCHES PATTERN A+ WITHIN 60 s"), events.schema, delay=0)
     with pytest.raises(DataError, match=r"error\[E513\]: more than 1,000 matches"):
         live.feed(events)
+
+
+def test_many_matches_of_a_micro_batch_wait_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = table_of(stream(" ".join(f"a{n}" for n in range(1, 12))))
+    compiled = query("RETURN MATCHES PATTERN A+ WITHIN 60 s")
+    rows: list[Any] = []
+    written: list[int] = []
+    on_disk = spill._on_disk
+
+    def noting(tables: list[pa.Table]) -> pa.Table:
+        written.append(sum(map(len, tables)))
+        return on_disk(tables)
+
+    monkeypatch.setattr(spill, "_on_disk", noting)
+    for most in (spill.SPILL_ROWS, 100):
+        monkeypatch.setattr(spill, "SPILL_ROWS", most)
+        live = Live(compiled, events.schema, delay=0)
+        live.feed(events)
+        live.finish()
+        rows.append(live.rows)
+    assert (len(rows[0]), rows[0] == rows[1]) == (2**11 - 1, True)
+    assert sum(written) > 1000
+
+
+def test_rows_leave_a_bucket_as_values_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_tasks, "PAYLOAD_ROWS", 4)
+    rows = pa.table({"x": list(range(10))})
+    sent = [table_from_bytes(data) for data in stream_tasks.payloads_of(rows) if data is not None]
+    assert ([len(part) for part in sent], pa.concat_tables(sent)) == ([4, 4, 2], rows)
+    assert list(stream_tasks.payloads_of(rows.slice(0, 0))) == [None]
 
 
 def test_a_limit_cannot_stop_a_live_query() -> None:

@@ -19,6 +19,7 @@ from cepheid.jobs.local_jobs import SITUATION_ROWS, slices_of
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import slices
 from cepheid.jobs.owned import Owned
+from cepheid.jobs.spill import Spilling
 from cepheid.jobs.work import Work
 from cepheid.memory_limits import collect
 from cepheid.plans.plan import Plan
@@ -28,8 +29,8 @@ StateType = TypeVar("StateType")
 REPORT_ROWS = 100_000
 """Rows of one batch that leaves a task."""
 
-ROWS_MAX = 5_000_000
-"""Rows of one bucket in one micro-batch: they are sent as one value."""
+ROWS_MAX = 1_000_000_000
+"""Rows of one bucket in one micro-batch; many of them wait on disk."""
 
 
 class Steps(Protocol[StateType]):
@@ -203,21 +204,25 @@ def take_until(
     DataError
         E513 if one micro-batch has too many rows.
     """
-    found: list[pa.Table] = []
+    found = Spilling()
     parts = list(slices(events, job.batch_rows))
     last = parts.pop() if parts and isinstance(job, StepsUntil) else None
     for part in parts:
         state, tables = step_in_halves(job, state, part)
-        found += tables
-        check_rows(sum(map(len, found)), rows_max)
+        _add(found, tables, rows_max)
     if last is not None:
         state, tables = _last_step(job, state, last, until)
-        found += tables
     else:
         state, rows = job.advance(state, until)
-        found.append(rows)
-    check_rows(sum(map(len, found)), rows_max)
-    return state, found
+        tables = [rows]
+    _add(found, tables, rows_max)
+    return state, found.tables()
+
+
+def _add(found: Spilling, tables: list[pa.Table], rows_max: int | None) -> None:
+    for table in tables:
+        found.add(table)
+    check_rows(found.rows, rows_max)
 
 
 def _last_step(

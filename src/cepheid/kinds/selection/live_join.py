@@ -21,7 +21,6 @@ from cepheid.jobs.state_format import (
     text_of,
     write_state,
 )
-from cepheid.jobs.steps import ROWS_MAX
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.jobs.work import Work
 from cepheid.kinds.selection.join import join_tables
@@ -30,6 +29,8 @@ from cepheid.plans.plan import SelectPlan
 KIND = "a JOIN over windows of events"
 FORMAT = Format("join", 2, "a JOIN")
 PAIR = Format("buckets", 2, KIND)
+ROWS_MAX = 5_000_000
+"""Pairs of one micro-batch, which are built at once."""
 
 
 class _Snapshot(Meant):

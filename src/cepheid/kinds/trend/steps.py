@@ -10,6 +10,7 @@ import pyarrow as pa
 from cepheid.jobs.local_jobs import LOOK_BACK_ROWS
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS
+from cepheid.jobs.spill import Spilling
 from cepheid.jobs.steps import check_rows
 from cepheid.jobs.tables import with_columns
 from cepheid.kinds.trend.program.job import Job
@@ -140,11 +141,12 @@ class MatchSteps(TrendSteps):
         DataError
             E513 if there are too many for one micro-batch.
         """
-        found = [self.nothing()]
+        found = Spilling()
+        found.add(self.nothing())
         for table in tables:
             check_rows(state.listed - before)
-            found.append(table)
-        return state, pa.concat_tables(found)
+            found.add(table)
+        return state, pa.concat_tables(found.tables())
 
     def nothing(self) -> pa.Table:
         """Create an empty result."""

@@ -72,6 +72,9 @@ CLOCKED_DDL = "data binary, latest long, arrived long"
 
 TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", part string, payload binary"
 
+PAYLOAD_ROWS = 1_000_000
+"""Rows of one value that leaves a bucket; a value of Spark has at most 2 GB."""
+
 ROWS, LATE, BAD, SUPPRESSED = "rows", "late", "bad", "suppressed"
 """Parts of the output of a live query: rows, late events, bad records, counts of other rows."""
 
@@ -335,6 +338,7 @@ def _turns(
         bucket, sent = int(key[0]), list(frames)
         nothing = tuple(0 for _ in COUNTS)
         found: list[tuple[Any, ...]] = []
+        rest: Iterator[bytes | None] = iter(())
         for frame in sent:
             found += [(*nothing, BAD, wrong) for wrong in frame["wrong"] if wrong is not None]
         if bucket != NO_BUCKET:
@@ -349,15 +353,25 @@ def _turns(
             seen = sum(int(frame["seen"].sum()) for frame in sent)
             sums = (seen, outcome.events, outcome.late, outcome.buffered, outcome.partitions)
             counts = (*sums, len(saved), outcome.open_windows, outcome.lag // MILLISECOND)
-            payload = table_to_bytes(outcome.results) if len(outcome.results) else None
-            found.append((*counts, ROWS, payload))
+            rest = payloads_of(outcome.results)
+            first = next(rest)
+            found.append((*counts, ROWS, first))
             if len(outcome.late_events):
                 found.append((*nothing, LATE, table_to_bytes(outcome.late_events)))
             if outcome.suppressed is not None:
                 found.append((*nothing, SUPPRESSED, table_to_bytes(outcome.suppressed)))
         yield _frame(found)
+        for part in rest:
+            yield _frame([(*nothing, ROWS, part)])
 
     return run
+
+
+def payloads_of(rows: pa.Table) -> Iterator[bytes | None]:
+    """Serialize rows, at least one value, and as many as none becomes too large."""
+    yield table_to_bytes(rows.slice(0, PAYLOAD_ROWS)) if len(rows) else None
+    for begin in range(PAYLOAD_ROWS, len(rows), PAYLOAD_ROWS):
+        yield table_to_bytes(rows.slice(begin, PAYLOAD_ROWS))
 
 
 def find_late(work: Work) -> Turns:
