@@ -29,11 +29,10 @@ def sized(events: list[dict[str, object]]) -> pa.Table:
     return table_of([{**dict.fromkeys(SCHEMA), **event} for event in events])
 
 
-@pytest.mark.parametrize("sorted_from", [trends.SORTED_FROM, 0])
 @pytest.mark.filterwarnings("ignore:no event has the type")
-@settings(max_examples=20)
-@given(data=st.data())
-def test_random_queries_give_what_the_oracle_gives(sorted_from: int, data: st.DataObject) -> None:
+@settings(max_examples=30)
+@given(st.data())
+def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     operator = data.draw(choice(["<", "<=", ">", ">=", "=", "<>"]))
     name = data.draw(choice(["price", "volume"]))
     keyed = data.draw(st.booleans())
@@ -50,7 +49,7 @@ def test_random_queries_give_what_the_oracle_gives(sorted_from: int, data: st.Da
     events = data.draw(streams(SCHEMA, events_max=10))
     assume(events)
     table = sized(events)
-    with patch.object(trends, "SORTED_FROM", sorted_from), patch.object(trends, "TILE", 2):
+    with patch.object(trends, "SIMULATED_TILE", 2):
         actual = compiled.run(table, device="gpu").to_pylist()
     expected = evaluate(compiled.tree, events)
     assert same_rows(actual, expected), f"{text}: {actual} instead of {expected}"
@@ -96,14 +95,11 @@ def test_sorted_runs_give_what_the_cpu_gives(operator: str, ties: str) -> None:
             f"TIES {ties}"
         )
         expected = query(text).run(events).to_pylist()
-        with patch.object(trends, "SORTED_FROM", 0), patch.object(trends, "TILE", 4):
-            found = query(text).run(events, device="gpu").to_pylist()
+        found = query(text).run(events, device="gpu").to_pylist()
         assert same_rows(found, expected), f"{length} events: {found} instead of {expected}"
 
 
-@pytest.mark.parametrize("sorted_from", [trends.SORTED_FROM, 0])
-def test_counts_beyond_doubles(sorted_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trends, "SORTED_FROM", sorted_from)
+def test_counts_beyond_doubles() -> None:
     compiled = query("RETURN LOG2(COUNT(*)) PATTERN A S+ WHERE S.price >= NEXT(S).price")
     events = pa.table({"ts": [*range(40)], "type": ["A"] * 40, "price": [0.0] * 40})
     job = lower(TrendPlan.of(compiled.with_schema(events.schema).plan))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -184,10 +184,10 @@ def _candidates(
         low = np.searchsorted(right.times, left.times - second, side="right")
         high = np.searchsorted(right.times, left.times + first, side="left")
         yield ranges(_from(left, begins[0]), right, low, high)
-        old = left._replace(kept=left.kept & (np.arange(len(left.kept)) < begins[0]))
-        low = np.searchsorted(left.times, right.times - first, side="right")
-        high = np.searchsorted(left.times, right.times + second, side="left")
         if begins[0]:
+            old = left._replace(kept=left.kept & (np.arange(len(left.kept)) < begins[0]))
+            low = np.searchsorted(left.times, right.times - first, side="right")
+            high = np.searchsorted(left.times, right.times + second, side="left")
             yield ranges(_from(right, begins[1]), old, low, high)._replace(swapped=True)
         return
     # If times are equal, events of the first stream come first.
@@ -206,6 +206,11 @@ def _from(side: Side, begin: int) -> Side:
 def ranges(probe: Side, other: Side, low: Rows, high: Rows) -> Candidates:
     """Pair the probes with the other stream's rows in [low, high) that have the same key."""
     rows = np.flatnonzero(other.kept)
+    if not other.codes.any() and not probe.codes.any():
+        # Without keys, the rows before a row are counted.
+        before = np.append(0, np.cumsum(other.kept))
+        probes = np.flatnonzero(probe.kept)
+        return Candidates(probes, rows, before[low[probes]], before[high[probes]])
     rows = rows[stable_order(other.codes[rows])]
     span = len(other.times) + 1
     places = other.codes[rows] * span + rows
@@ -229,9 +234,18 @@ def _lookup(left: Side, right: Side) -> Callable[[tree.Attribute], tuple[int, Ve
 
 def _order(left: Rows, right: Rows, pairs: Pairs) -> Rows:
     """Sort pairs by their later events, then by the earlier ones."""
-    first = pairs.left + np.searchsorted(right, left, side="left")[pairs.left]
-    second = pairs.right + np.searchsorted(left, right, side="right")[pairs.right]
+    first = pairs.left + _places(right, left, pairs.left, "left")
+    second = pairs.right + _places(left, right, pairs.right, "right")
     return np.lexsort((np.minimum(first, second), np.maximum(first, second)))
+
+
+def _places(
+    times: Rows, others: Rows, rows: Rows, side: Literal["left", "right"]
+) -> NDArray[np.int64]:
+    """Find the places of some of the other times; each is looked for once, or in each row."""
+    if len(rows) < len(others):
+        return np.searchsorted(times, others[rows], side=side)
+    return np.searchsorted(times, others, side=side)[rows]
 
 
 def _result(select: Selection, time: str, left: Side, right: Side, pairs: Pairs) -> pa.Table:

@@ -1,7 +1,7 @@
 """Trends such as falling prices on the GPU: one variable under Kleene plus, one comparison.
 
-Segments (keys in windows) run in parallel. Within a short segment, every event compares itself with
-all earlier ones, in tiles; long ones are sorted run by run (``kernels/long_trends.py``).
+Segments (keys in windows) run in parallel. Where order is compared, events are sorted run by run;
+with ``=`` and ``<>`` every event compares itself with all earlier ones of its segment, in tiles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from cepheid.accelerator.device import Found, find_device
-from cepheid.accelerator.kernels.long_trends import ORDERED, long_trend_kernel
+from cepheid.accelerator.kernels.sorted_trends import ORDERED, sorted_trend_kernel
 from cepheid.accelerator.kernels.trends import trend_kernel
 from cepheid.arrays.columns import Columns, EventArrays, KeyTable
 from cepheid.events.temporal import LONG_AGO
@@ -31,11 +31,15 @@ from cepheid.language import tree
 from cepheid.plans.plan import WindowKind, WindowPlan
 
 THREADS = 128
-SORTED_FROM = 1 << 11
-"""Threads of a block; segments that are longer on average than this are sorted run by run."""
+"""Threads of a block that compares pairs."""
 
-TILE = 8
-"""Threads of a block of the simulator."""
+TILE = 64
+SORTED_THREADS = ((1 << 12, 64), (1 << 14, 128))
+SORTED_THREADS_MOST = 256
+"""Events of a tile, and threads of a block that sorts, by the average length of segments."""
+
+SIMULATED, SIMULATED_TILE = 8, 4
+"""Threads and tile of a block of the simulator."""
 
 PAIRS_PER_SECOND = 3e11
 PAIRS_OF_A_BLOCK = 1.5e9
@@ -70,18 +74,13 @@ class Trends(NamedTuple):
     def is_worth_it(self) -> bool:
         """Estimate whether the GPU is faster than the CPU, from known rates of both."""
         lengths = (self.segments.end - self.segments.begin).astype(np.float64)
-        if self.are_sorted():
+        if self.operator in ORDERED:
             steps = lengths * np.log2(np.maximum(lengths, 2))
             taken = max(steps.sum() / SORTED_PER_SECOND, steps.max(initial=0) / SORTED_OF_A_BLOCK)
         else:
             steps = lengths * lengths / 2
             taken = max(steps.sum() / PAIRS_PER_SECOND, steps.max(initial=0) / PAIRS_OF_A_BLOCK)
         return bool(1e-3 + taken < CPU_EVENT_SECONDS * lengths.sum())
-
-    def are_sorted(self) -> bool:
-        """Check whether segments are long enough to be sorted run by run."""
-        lengths = self.segments.end - self.segments.begin
-        return self.operator in ORDERED and int(lengths.sum()) > SORTED_FROM * len(lengths)
 
 
 def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
@@ -182,11 +181,9 @@ def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDAr
     begin, end, _ = trends.segments
     if not len(begin):
         return np.zeros((0, parts), np.complex128)
-    simulated = find_device()[0] is Found.SIMULATOR
-    sorting = trends.are_sorted()
-    threads = threads or (TILE if simulated else THREADS)
     weights = trends.weights if len(trends.weights) else np.zeros((1, 1))
-    kernel = (long_trend_kernel if sorting else trend_kernel)(trends.operator, parts, threads)
+    sorting = trends.operator in ORDERED
+    kernel, threads = _kernel(trends.operator, parts, float((end - begin).mean()), threads)
     earlier = cuda.to_device(np.ascontiguousarray(trends.earlier))
     # Both sides of `S.price > NEXT(S).price` are one column.
     one = trends.later is trends.earlier
@@ -203,6 +200,18 @@ def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDAr
         kernel[size, threads](*events, *there, numbers, totals, *more)
         found.append(totals.copy_to_host().view(np.complex128)[..., 0])
     return np.concatenate(found)
+
+
+def _kernel(operator: int, parts: int, length: float, threads: int | None) -> tuple[Any, int]:
+    """Choose a kernel and its threads for segments of an average length."""
+    simulated = find_device()[0] is Found.SIMULATOR
+    if operator not in ORDERED:
+        threads = threads or (SIMULATED if simulated else THREADS)
+        return trend_kernel(operator, parts, threads), threads
+    wanted = next((own for most, own in SORTED_THREADS if length <= most), SORTED_THREADS_MOST)
+    threads = threads or (SIMULATED if simulated else wanted)
+    tile = min(SIMULATED_TILE if simulated else TILE, threads)
+    return sorted_trend_kernel(operator, parts, threads, tile), threads
 
 
 def _rooms_of_runs(rows: int, parts: int) -> tuple[Any, Any, Any]:

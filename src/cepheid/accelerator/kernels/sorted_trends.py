@@ -1,4 +1,4 @@
-"""Trends in long segments: what ``kernels/trends.py`` computes, in O(n log n) instead of O(n²).
+"""Trends where order is compared: ``kernels/trends.py`` in O(n log n) instead of O(n²).
 
     sum over earlier j with key[j] < key[i] of count[j]
 
@@ -86,41 +86,36 @@ def merge_runs(keys, rows, level, first, size, me, threads):
 
 
 def summing(parts: int, threads: int) -> Any:
-    """Build a function that computes the prefix sums of a sorted run."""
+    """Build a function that sums up a sorted run.
+
+    A thread computes the prefix sums of its stretch; the sums of all stretches before and with
+    that of a thread are in shared memory.
+    """
 
     @cuda.jit(device=True)
     def sum_up(rows, here, first, size, me, numbers, sums, m, x, there, powers):
-        stretch = size // threads
+        stretch = max(size // threads, 1)
         low = first + me * stretch
         for a in range(parts):
             m[a], x[a] = 0.0, 0.0
-        for k in range(low, low + stretch):
-            row = rows[here, k]
-            for a in range(parts):
-                m[a], x[a] = add(m[a], x[a], numbers[row, a, 0], numbers[row, a, 1])
+        if low < first + size:
+            for k in range(low, low + stretch):
+                row = rows[here, k]
+                for a in range(parts):
+                    m[a], x[a] = add(m[a], x[a], numbers[row, a, 0], numbers[row, a, 1])
+                    sums[k, a, 0], sums[k, a, 1] = m[a], x[a]
         for a in range(parts):
             there[a, me], powers[a, me] = m[a], x[a]
         step = 1
-        while step < threads:
+        while step < threads and step * stretch < size:
             cuda.syncthreads()
-            for a in range(parts):
-                m[a], x[a] = there[a, me], powers[a, me]
-                if me >= step:
+            if me >= step:
+                for a in range(parts):
                     m[a], x[a] = add(m[a], x[a], there[a, me - step], powers[a, me - step])
             cuda.syncthreads()
             for a in range(parts):
                 there[a, me], powers[a, me] = m[a], x[a]
             step *= 2
-        cuda.syncthreads()
-        for a in range(parts):
-            m[a], x[a] = 0.0, 0.0
-            if me > 0:
-                m[a], x[a] = there[a, me - 1], powers[a, me - 1]
-        for k in range(low, low + stretch):
-            row = rows[here, k]
-            for a in range(parts):
-                m[a], x[a] = add(m[a], x[a], numbers[row, a, 0], numbers[row, a, 1])
-                sums[k, a, 0], sums[k, a, 1] = m[a], x[a]
 
     return sum_up
 
@@ -131,9 +126,10 @@ def spreading(operator: int, parts: int, threads: int) -> Any:
     inclusive = operator in (LESS_EQUAL, GREATER_EQUAL)
 
     @cuda.jit(device=True)
-    def spread(columns, keys, here, run, room, end, me, numbers, sums, m, x):
+    def spread(columns, keys, here, run, room, end, me, numbers, sums, m, x, there, powers):
         earlier, later, before = columns
         first, last = run
+        stretch = max((last - first) // threads, 1)
         for i in range(last - room + me, end, threads):
             key, limit = turn(later[i]), before[i] + room
             for a in range(parts):
@@ -143,6 +139,10 @@ def spreading(operator: int, parts: int, threads: int) -> Any:
                 if place >= first:
                     for a in range(parts):
                         m[a], x[a] = add(m[a], x[a], sums[place, a, 0], sums[place, a, 1])
+                    whole = (place - first) // stretch - 1
+                    if whole >= 0:
+                        for a in range(parts):
+                            m[a], x[a] = add(m[a], x[a], there[a, whole], powers[a, whole])
             else:
                 # Events of its time are in the run, too, and it may not follow them.
                 for k in range(first, limit):
@@ -156,8 +156,10 @@ def spreading(operator: int, parts: int, threads: int) -> Any:
 
 
 @functools.cache
-def long_trend_kernel(operator: int, parts: int, threads: int) -> Any:
-    """Build the kernel.
+def sorted_trend_kernel(operator: int, parts: int, threads: int, tile: int) -> Any:
+    """Build the kernel for tiles of a number of events; threads are a multiple of it.
+
+    Few threads process a tile, because its events follow each other; all of them merge and sum up.
 
     Parameters of the kernel
     ------------------------
@@ -173,10 +175,8 @@ def long_trend_kernel(operator: int, parts: int, threads: int) -> Any:
     sum_up, spread = summing(parts, threads), spreading(operator, parts, threads)
 
     @cuda.jit
-    def kernel(
-        earlier, later, before, W, begins, ends, rooms, numbers, totals, keys, rows, sums
-    ):  # fmt: skip
-        own = cuda.shared.array(threads, int64)
+    def kernel(earlier, later, before, W, begins, ends, rooms, numbers, totals, keys, rows, sums):
+        own = cuda.shared.array(tile, int64)
         there = cuda.shared.array((parts, threads), float64)
         powers = cuda.shared.array((parts, threads), float64)
         m, x = cuda.local.array(parts, float64), cuda.local.array(parts, float64)
@@ -190,10 +190,10 @@ def long_trend_kernel(operator: int, parts: int, threads: int) -> Any:
         for a in range(parts):
             total[a], power[a] = 0.0, 0.0
         cuda.syncthreads()
-        for first in range(begin, end, threads):
-            i, count = first + me, min(end - first, threads)
+        for first in range(begin, end, tile):
+            i, count = first + me, min(end - first, tile)
             key, limit = int64(0), int64(0)
-            if i < end:
+            if me < count:
                 key, limit, own[me] = turn(later[i]), before[i], turn(earlier[i])
                 for a in range(parts):
                     m[a], x[a] = numbers[room + i, a, 0], numbers[room + i, a, 1]
@@ -202,26 +202,28 @@ def long_trend_kernel(operator: int, parts: int, threads: int) -> Any:
                     enter(m, x, W, i)
                     for a in range(parts):
                         there[a, me], powers[a, me] = m[a], x[a]
-                        numbers[room + i, a, 0], numbers[room + i, a, 1] = m[a], x[a]
-                        total[a], power[a] = add(total[a], power[a], m[a], x[a])
                 cuda.syncthreads()
-                if me > k and first + k < limit and fits(own[k], key):
+                if k < me < count and first + k < limit and fits(own[k], key):
                     gather(m, x, there, powers, k)
+            if me < count:
+                for a in range(parts):
+                    numbers[room + i, a, 0], numbers[room + i, a, 1] = m[a], x[a]
+                    total[a], power[a] = add(total[a], power[a], m[a], x[a])
             sort_tile(own, count, me, room + first, keys, rows)
             cuda.syncthreads()
-            last, size, level = room + first + threads, int64(threads), int64(0)
-            if first + threads < end:
+            last, size, level = room + first + tile, int64(tile), int64(0)
+            if first + tile < end:
                 while ((last - room - begin) // size) % 2 == 0:
                     merge_runs(keys, rows, level, last - 2 * size, size, me, threads)
                     cuda.syncthreads()
                     level, size = level + 1, 2 * size
-                here = level % 2
+                here, run = level % 2, (last - size, last)
                 sum_up(rows, here, last - size, size, me, numbers, sums, m, x, there, powers)
                 cuda.syncthreads()
                 stop: Any = min(last - room + size, end)
                 spread(
-                    (earlier, later, before), keys, here, (last - size, last), room, stop, me,
-                    numbers, sums, m, x,
+                    (earlier, later, before), keys, here, run, room, stop, me, numbers, sums, m, x,
+                    there, powers,
                 )  # fmt: skip
                 cuda.syncthreads()
         for a in range(parts):
