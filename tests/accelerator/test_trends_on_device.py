@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -14,7 +16,7 @@ from tests.engine.comparison import same_rows, table_of
 from cepheid.api import query
 from cepheid.arrays.columns import KeyTable
 from cepheid.errors import UnsupportedError
-from cepheid.kinds.trend.device import trends
+from cepheid.kinds.trend.device import trend_columns, trends
 from cepheid.kinds.trend.program.job import lower
 from cepheid.plans.plan import TrendPlan
 from cepheid.testing.oracle import evaluate
@@ -97,6 +99,45 @@ def test_sorted_runs_give_what_the_cpu_gives(operator: str, ties: str) -> None:
         expected = query(text).run(events).to_pylist()
         found = query(text).run(events, device="gpu").to_pylist()
         assert same_rows(found, expected), f"{length} events: {found} instead of {expected}"
+
+
+DIRECT = [
+    "RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price",
+    "RETURN COUNT(*), SUM(S.volume), AVG(S.price) PATTERN A S+ WHERE S.volume <= NEXT(S).volume "
+    "WITHIN 20 us SLIDE 10 us",
+    "RETURN COUNT(*), COUNT(S) PATTERN A S+ WHERE S.volume <> NEXT(S).volume "
+    "WITHIN 20 us SLIDE 20 us",
+    "RETURN COUNT(*) PATTERN A S+ WHERE S.volume < NEXT(S).other WITHIN 9 us SLIDE 9 us",
+]
+
+
+@pytest.mark.parametrize("text", DIRECT)
+@pytest.mark.parametrize("types", [["A"], ["A", "B"], ["B"]])
+def test_columns_are_read_as_they_lie_in_arrow(text: str, types: list[str]) -> None:
+    rng = np.random.default_rng(4)
+    columns: dict[str, Any] = {
+        "ts": pa.array(np.arange(60)),
+        "type": pa.chunked_array([pa.array(rng.choice(types, 30)) for _ in range(2)]),
+        "price": pa.array(rng.random(60)),
+        "volume": pa.array(rng.integers(0, 9, 60)),
+        "other": pa.array(rng.integers(0, 9, 60)),
+    }
+    events = pa.table(columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        job = lower(TrendPlan.of(query(text).with_schema(events.schema).plan))
+        assert (trend_columns.read_columns(job, events) is not None) is ("A" in types)
+        found = query(text).run(events, device="gpu").to_pylist()
+        assert same_rows(found, query(text).run(events).to_pylist())
+        # The host sorts, and looks for ties and NULL.
+        late = events.take(rng.permutation(60))
+        assert trend_columns.read_columns(job, late) is None
+        assert same_rows(query(text).run(late, device="gpu").to_pylist(), found)
+    tied = events.set_column(0, "ts", pa.array(np.arange(60) // 2))
+    assert trend_columns.read_columns(job, tied) is None
+    holes = pa.array([None, *range(59)], pa.int64())
+    some = events.set_column(3, "volume", holes).set_column(2, "price", holes.cast(pa.float64()))
+    assert trend_columns.read_columns(job, some) is None
 
 
 def test_counts_beyond_doubles() -> None:

@@ -82,3 +82,27 @@ def rank_whole(column, largest, row, verdict):
         if key == _NO_VALUE:
             verdict[3] = 1
         row[i] = key
+
+
+@cuda.jit
+def count_off(row):
+    """Write the number of every event."""
+    step = cuda.gridDim.x * cuda.blockDim.x
+    for i in range(cuda.grid(1), row.shape[0], step):
+        row[i] = i
+
+
+@cuda.jit
+def find_places(rows, edges):
+    """Replace row numbers (side, edge) by the numbers of sorted rows that are smaller."""
+    step = cuda.gridDim.x * cuda.blockDim.x
+    for place in range(cuda.grid(1), edges.shape[0] * edges.shape[1], step):
+        side, k = place // edges.shape[1], place % edges.shape[1]
+        first, last = 0, rows.shape[0]
+        while first < last:
+            middle = (first + last) // 2
+            if rows[middle] < edges[side, k]:
+                first = middle + 1
+            else:
+                last = middle
+        edges[side, k] = first

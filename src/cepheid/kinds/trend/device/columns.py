@@ -8,7 +8,7 @@ different. The host only looks for the edges of windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,32 +72,39 @@ class Read(NamedTuple):
 
 def read_batch(job: Job, batch: pa.Table) -> Read | None:
     """Look at the columns of a batch without copying them; None if the CPU must read one."""
-    plan = job.plan
     names = {part.attribute for part in job.parts} | {one.attribute for one in job.extremes}
-    wanted = [plan.time, str(plan.type), *sorted(name for name in names if name is not None)]
-    if not set(wanted) <= set(batch.column_names):
+    read = read_named(job, batch, sorted(name for name in names if name is not None))
+    if read is None or any(table[:-1].max(initial=0) >= UNKNOWN_CODE for table in read.codes):
+        return None
+    return read
+
+
+def read_named(job: Job, batch: pa.Table, names: Sequence[str]) -> Read | None:
+    """Look at times, types and columns of numbers; None if the CPU must read one."""
+    plan = job.plan
+    if not {plan.time, str(plan.type), *names} <= set(batch.column_names):
         return None
     times = plain_chunks(batch.column(plan.time), times=True)
     types = encoded_chunks(batch.column(str(plan.type)))
-    numbers = {name: plain_chunks(batch.column(name)) for name in wanted[2:]}
+    numbers = {name: plain_chunks(batch.column(name)) for name in names}
     if times is None or types is None:
         return None
     found = {name: chunks for name, chunks in numbers.items() if chunks is not None}
-    codes = [codes_of_types(job, chunk.dictionary.to_pylist()) for chunk in types]
-    if len(found) < len(numbers) or any(
-        table[:-1].max(initial=0) >= UNKNOWN_CODE for table in codes
-    ):
+    if len(found) < len(numbers):
         return None
+    codes = [codes_of_types(job, chunk.dictionary.to_pylist()) for chunk in types]
     return Read(times, [chunk.indices.to_numpy() for chunk in types], codes, found)
 
 
 def codes_of_types(job: Job, names: list[Any]) -> NDArray[np.uint8]:
     """Compute the code of every text of a dictionary of types, and one more for none of them."""
-    table = job.byte_codes(job.programs[0])
     types = [job.types[name] for name in job.variables]
     fits = [{str(name), tree.ANY_TYPE} for name in names]
     bits = [sum(1 << n for n, t in enumerate(types) if t in own) for own in fits]
-    return table[np.array([*bits, 0], np.int64)]
+    if job.looks_back:
+        # Of one variable, an event is or is not.
+        return np.array([*bits, 0], np.uint8)
+    return job.byte_codes(job.programs[0])[np.array([*bits, 0], np.int64)]
 
 
 class TableOnDevice:

@@ -13,7 +13,7 @@ from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
 from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.kernels.columns import scan_times
-from cepheid.kinds.trend.device import columns, split, trends
+from cepheid.kinds.trend.device import columns, split, trend_columns, trends
 from cepheid.kinds.trend.device.summaries import DeviceSummariser
 from cepheid.kinds.trend.ordered_input import Gate
 from cepheid.kinds.trend.planning.needs import sees_ties_together
@@ -53,8 +53,10 @@ class DeviceTrends:
             return run_split(job.plan, put_together(events, MOST_ROWS), events.schema, forced)
         if not job.looks_back:
             result = run_columns(job, events, untied=self._untied)
-            if result is not None:
-                return result
+        else:
+            result = run_trend_columns(job, events, forced=forced)
+        if result is not None:
+            return result
         ordered = sort_events(events, job.plan)
         if job.looks_back:
             return trends.run_trends(job, ordered, forced=forced)
@@ -89,6 +91,16 @@ def run_split(
     places = [Place.GPU] if forced else [*split.LANES]
     pace = Pace({place: split.LANES[place] for place in places})
     return split.run_split(plan, batches, schema, pace)
+
+
+def run_trend_columns(job: Job, table: pa.Table, *, forced: bool) -> pa.Table | None:
+    """Run a job with an edge predicate whose columns the device reads; None if it cannot."""
+    read = trend_columns.read_columns(job, table)
+    if read is None:
+        return None
+    keys = KeyTable(())
+    keys.number(Columns(table.slice(0, 1)))
+    return trends.table_of(job, read, keys, table.schema, forced=forced)
 
 
 def run_columns(job: Job, table: pa.Table, *, untied: bool) -> pa.Table | None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.kernels.sorted_trends import ORDERED, sorted_trend_kernel
 from cepheid.accelerator.kernels.trends import trend_kernel
+from cepheid.accelerator.launches import device_of
 from cepheid.arrays.columns import Columns, EventArrays, KeyTable
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels.ranks import OPERATORS
@@ -61,7 +62,7 @@ class Segments(NamedTuple):
 
 
 class Trends(NamedTuple):
-    """Events by key in time order, and their segments."""
+    """Events by key in time order, and their segments; columns may be on the device."""
 
     key: NDArray[np.int64]
     weights: NDArray[np.float64]
@@ -145,7 +146,7 @@ def _segments(window: WindowPlan, arrays: EventArrays) -> Segments:
     """Build all windows of all keys that have events."""
     bounds = np.concatenate([[0], np.flatnonzero(np.diff(arrays.key)) + 1, [len(arrays.ts)]])
     found = [
-        _windows(window, arrays.ts[first:last], first)
+        windows_of(window, arrays.ts[first:last], first)
         for first, last in itertools.pairwise(bounds)
         if first < last
     ]
@@ -154,7 +155,7 @@ def _segments(window: WindowPlan, arrays: EventArrays) -> Segments:
     return Segments(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
-def _windows(window: WindowPlan, times: NDArray[np.int64], first: int) -> Segments:
+def windows_of(window: WindowPlan, times: NDArray[np.int64], first: int) -> Segments:
     """Build the windows of one key, whose events begin at ``first``."""
     if window.kind is WindowKind.NONE:
         begin, end = np.array([first]), np.array([first + len(times)])
@@ -181,14 +182,13 @@ def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDAr
     begin, end, _ = trends.segments
     if not len(begin):
         return np.zeros((0, parts), np.complex128)
-    weights = trends.weights if len(trends.weights) else np.zeros((1, 1))
+    weights: Any = trends.weights if len(trends.weights) else np.zeros((1, 1))
     sorting = trends.operator in ORDERED
     kernel, threads = _kernel(trends.operator, parts, float((end - begin).mean()), threads)
-    earlier = cuda.to_device(np.ascontiguousarray(trends.earlier))
+    earlier = device_of(trends.earlier)
     # Both sides of `S.price > NEXT(S).price` are one column.
-    one = trends.later is trends.earlier
-    later = earlier if one else cuda.to_device(np.ascontiguousarray(trends.later))
-    events = (earlier, later, cuda.to_device(trends.before), cuda.to_device(weights))
+    later = earlier if trends.later is trends.earlier else device_of(trends.later)
+    events = (earlier, later, device_of(trends.before), device_of(weights))
     found = []
     for first, last in _slices(end - begin):
         own, size = end[first:last] - begin[first:last], last - first
@@ -234,9 +234,16 @@ def run_trends(job: Job, table: pa.Table, *, forced: bool) -> pa.Table | None:
     """Compute the result of a query over a sorted table; None if the CPU should do it."""
     keys = KeyTable(job.plan.partition.attributes)
     trends = read_trends(job, keys, table)
-    if trends is None or not (forced or trends.is_worth_it()):
+    return None if trends is None else table_of(job, trends, keys, table.schema, forced=forced)
+
+
+def table_of(
+    job: Job, trends: Trends, keys: KeyTable, schema: pa.Schema, *, forced: bool
+) -> pa.Table | None:
+    """Compute the result of trends; None if the CPU should do it."""
+    if not (forced or trends.is_worth_it()):
         return None
     begin, _, window = trends.segments
     numbers = count_trends(trends, len(job.parts))
     rows = Rows(trends.key[begin], window, numbers, np.zeros((len(begin), 0), np.int64))
-    return build_table(job, [[rows]], keys, table.schema)
+    return build_table(job, [[rows]], keys, schema)
