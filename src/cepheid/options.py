@@ -187,8 +187,9 @@ def check_run(
     device: object,
     streams: Sequence[str],
     text: str,
+    grouped: bool = False,
 ) -> None:
-    """Refuse options that cannot be combined with the events.
+    """Refuse options that cannot be combined with the events; ``grouped`` for a workload.
 
     Raises
     ------
@@ -207,7 +208,7 @@ def check_run(
             unused("spark", why, "leave it out, or pass `spark.createDataFrame(events)`")
     on_spark = spark is not None or Held.FRAME in held
     if device == "gpu":
-        _check_gpu(held, on_spark=on_spark, text=text)
+        _check_gpu(held, on_spark=on_spark, grouped=grouped, text=text)
     if strategy is not None:
         _check_strategy(strategy, held, on_spark=on_spark, streams=streams)
 
@@ -319,14 +320,12 @@ def holders_of(events: object, *, streams: Sequence[str]) -> set[Held]:
     return {holder_of(one) for one in found}
 
 
-def _check_gpu(held: set[Held], *, on_spark: bool, text: str) -> None:
-    help_ = 'use device="auto", which uses the CPU where a GPU cannot run the query'
+def _check_gpu(held: set[Held], *, on_spark: bool, grouped: bool, text: str) -> None:
     if on_spark:
         message = "the cluster decides whether Spark tasks run on a GPU"
         help_ = "give GPUs to its tasks, as docs/accelerator.md describes, and leave device out"
-    elif held != {Held.TABLE}:
-        message = f"{' and '.join(sorted(held))} can only be processed on the CPU"
-        message = message.replace("store are", "store is")
+    elif grouped and Held.FILES in held:
+        message = "the files of a workload can only be processed on the CPU"
         help_ = "read the events into a pyarrow Table first, and run the query over that"
     else:
         return

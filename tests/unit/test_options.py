@@ -116,7 +116,7 @@ def with_events(name: str) -> list[Case]:
     cases: list[Case] = []
     for function in ("run", "workload.run"):
         cases += [(function, "device", events | {"device": v}) for v in NO_CHOICES]
-        if name in ("path", "pathlike", "store"):
+        if name in ("path", "pathlike") and function == "workload.run":
             cases.append((function, "device", events | {"device": "gpu"}))
     for function in ("run", "show", "why_not", "workload.run"):
         cases += [(function, "spark", events | {"spark": value}) for value in (NONSENSE, 5)]

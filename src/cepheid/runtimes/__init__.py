@@ -76,12 +76,22 @@ def _on_device(asked: Request) -> Any:
 
 
 def _over_files(asked: Request) -> Any:
+    if asked.device == "gpu":
+        return _read_for_device(asked)
     from cepheid.runtimes.files import run_path
 
     return run_path(asked.query, fspath(asked.events))
 
 
+def _read_for_device(asked: Request) -> Any:
+    from cepheid.runtimes.device import run_read
+
+    return run_read(asked.query, asked.events)
+
+
 def _over_store(asked: Request) -> Any:
+    if asked.device == "gpu":
+        return _read_for_device(asked)
     from cepheid.runtimes.store import run_store
 
     return run_store(asked.query, asked.events, asked.strategy)

@@ -11,9 +11,11 @@ from cepheid.accelerator.device import Device, Found, find_device, parse_device,
 from cepheid.accelerator.failures import DeviceError, message_of, reporting_failures, warn_once
 from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, like, plain_reader
+from cepheid.events.files import names_read
 from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import sort_events
+from cepheid.jobs.sources import source_of
 from cepheid.plans.plan import Plan, SelectPlan
 from cepheid.runtimes import local
 
@@ -94,6 +96,22 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
         return like(events, local.run_events(compiled, source))
     forced = device is Device.GPU
     return like(events, _answer(compiled, plan, source, forced=forced))
+
+
+def run_read(compiled: local.CompiledQueryLike, events: Any) -> pa.Table:
+    """Read files or an event store into a table, and run a query over it on a GPU.
+
+    Raises
+    ------
+    UnsupportedError
+        As of ``run_on`` with a GPU.
+    """
+    wants_gpu(Device.GPU)
+    source = source_of(events, compiled.times)
+    plan = compiled.with_schema(source.schema).plan
+    _fits(plan, Device.GPU, None)
+    table = source.whole(names_read(plan.columns, source.schema) or source.schema.names)
+    return _answer(compiled, plan, table, forced=True)
 
 
 def join_on(plan: SelectPlan, tables: Sequence[pa.Table], name: str) -> pa.Table | None:
