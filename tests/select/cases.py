@@ -51,6 +51,8 @@ CONDITIONS = (
     "d * 2 > 3 OR POWER(y, x) > 1",
     "123456789012345678.1 < d",
     "CASE WHEN x > 1 THEN y ELSE g END > 1 OR CASE k WHEN 'p' THEN TRUE END",
+    "k ILIKE 'P_' OR x IS NOT DISTINCT FROM g",
+    "k || 'q' = 'pq' AND (x IS DISTINCT FROM 1 OR g::double > x)",
     "CAST(x AS STRING) = '1' OR TRY_CAST(k AS INT) IS NULL AND TRY_CAST(y AS INT) > 0",
 )
 AGGREGATES = (
@@ -70,6 +72,7 @@ AGGREGATES = (
     "SUM(d)",
     "SUM(CASE WHEN k = 'p' THEN x ELSE 0 END) AS chosen",
     "MAX(CAST(x AS DOUBLE)) AS cast",
+    "SUM(x) FILTER (WHERE k = 'p') AS some, COUNT(*) FILTER (WHERE y > 1) AS many",
     "SUM(x) - COUNT(*) AS less",
     "COUNT(DISTINCT k)",
     "COUNT(DISTINCT y)",

@@ -137,3 +137,15 @@ def test_trends_lose_no_whole_number_to_a_filter(spark: SparkSession) -> None:
         q = cepheid.query(f"RETURN COUNT(*) PATTERN A WHERE {condition} GROUP-BY type")
         found = q.run(frame, strategy="key shuffle").toArrow().to_pylist()
         assert found == q.run(table).to_pylist() == [{"type": "A", "count": 1.0}]
+
+
+def test_percentiles_between_infinities_are_as_in_process(spark: SparkSession) -> None:
+    low, high, nan = float("-inf"), float("inf"), float("nan")
+    cases = [[1, low], [1, high], [low, high], [low, low, 1], [1, nan], [low, nan], [low, 0, high]]
+    keys = [key for key, values in enumerate(cases) for _ in values]
+    values = [float(value) for case in cases for value in case]
+    table = pa.table({"ts": range(len(keys)), "k": keys, "y": values})
+    items = "MEDIAN(y) AS m, PERCENTILE(y, 0.25) AS p, PERCENTILE(y, 0.75) AS q"
+    compiled = cepheid.query(f"SELECT {items} FROM s GROUP BY k")
+    found = compiled.run(spark.createDataFrame(table)).toArrow().sort_by("k")
+    assert repr(found.to_pylist()) == repr(compiled.run(table).sort_by("k").to_pylist())

@@ -64,7 +64,7 @@ KEYWORDS = frozenset(
 )
 """The words of the language; a name that is one of them stands between backquotes."""
 
-INNER_KEYWORDS = frozenset(["CASE", "WHEN", "THEN", "ELSE", "END", "CAST", "SESSION"])
+INNER_KEYWORDS = frozenset(["CASE", "WHEN", "THEN", "ELSE", "END", "CAST", "SESSION", "FILTER"])
 """Words that are keywords only where no name can stand, so that names may be called so."""
 
 _PLAIN_NAME = re.compile(r"(?!\d)\w+")

@@ -99,6 +99,10 @@ ALIASES = {
     "CHAR_LENGTH": "LENGTH",
     "SUBSTR": "SUBSTRING",
     "SIZE": "CARDINALITY",
+    "IFNULL": "COALESCE",
+    "NVL": "COALESCE",
+    "UCASE": "UPPER",
+    "LCASE": "LOWER",
 }
 """Other names of functions."""
 
@@ -106,13 +110,9 @@ ALIASES = {
 OTHER_FUNCTIONS = {
     "LEN": "LENGTH(text)",
     "STRLEN": "LENGTH(text)",
-    "IFNULL": "COALESCE(a, b)",
     "ISNULL": "COALESCE(a, b), or a IS NULL",
-    "NVL": "COALESCE(a, b)",
     "IIF": "IF(condition, a, b)",
     "LOG": "LN(x), LOG2(x) or LOG10(x)",
-    "UCASE": "UPPER(text)",
-    "LCASE": "LOWER(text)",
     "STARTSWITH": "STARTS_WITH(text, begin)",
     "CONTAINS": "text LIKE '%part%'",
     "REGEXP_LIKE": "REGEX_MATCH(text, '^a')",

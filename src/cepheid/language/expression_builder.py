@@ -16,6 +16,7 @@ from cepheid.expressions.functions import ALIASES
 from cepheid.language import tree
 from cepheid.language.lalr import Token
 from cepheid.language.lexer import MistakeFoundError
+from cepheid.language.sql_spellings import concatenated, distinct_from, filtered, other_like
 
 Child = Any
 """A token or a finished node."""
@@ -41,6 +42,10 @@ OF_SITUATIONS = ("PREV", "FIRST")
 
 ANCHORS = {a.value: a for a in tree.Anchor if a is not tree.Anchor.EACH}
 AGGREGATES = {f.value: f for f in tree.AggregateFunction}
+FILTERED = frozenset(
+    [*AGGREGATES, "MEDIAN", "PERCENTILE", "APPROX_COUNT_DISTINCT", "APPROX_PERCENTILE"]
+)
+"""Functions after which FILTER may stand."""
 
 
 def span_of(children: Children[Child]) -> Span:
@@ -126,19 +131,25 @@ class ExpressionBuilder:
         compared = isinstance(left, tree.Binary) and left.operator in COMPARISONS
         # Parentheses leave no node; they only make a span wider than what is inside.
         if compared and left.span.start == left.left.span.start:
+            joined = isinstance(left.right, tree.Call) and left.right.function == "CONCAT"
             reject(
                 "E110",
                 "comparisons do not chain",
                 span_of(c),
+                "`||` joins two texts: between conditions write `OR`" if joined else "",
                 "join two comparisons with AND: `a < b AND b < c`",
                 "for one attribute that all events share, write `[attribute]`",
             )
         return tree.Binary(span=span_of(c), operator=str(operator), left=left, right=right)
 
-    def arithmetic(self, c: Children[Child]) -> tree.Binary:
+    def arithmetic(self, c: Children[Child]) -> tree.Binary | tree.Call:
+        if str(c[1]) == "||":
+            return concatenated(c)
         return tree.Binary(span=span_of(c), operator=str(c[1]), left=c[0], right=c[2])
 
     def sign(self, c: Children[Child]) -> Any:
+        if str(c[0]) == "||":
+            reject("E103", "`||` joins two texts", span_of(c), "write a text before it: `a || b`")
         if str(c[0]) == "+":
             return tree.replace_span(c[1], span_of(c))
         # A negative constant is one literal, so that it reads back as it was written.
@@ -156,6 +167,17 @@ class ExpressionBuilder:
     def is_not_null(self, c: Children[Child]) -> tree.IsNull:
         return tree.IsNull(span=span_of(c), operand=c[0], negated=True)
 
+    def distinct_from(self, c: Children[Child], *, negated: bool = False) -> Any:
+        for operand in nodes_of(c):
+            if tree.contains(operand, tree.Logical):
+                # Each of the conditions has it again, so nested ones would grow without bound.
+                help_ = "write the comparison out: `a = b OR a IS NULL AND b IS NULL`"
+                reject("E111", "`DISTINCT FROM` compares conditions", operand.span, help_)
+        return distinct_from(span_of(c), c[0], c[-1], negated=negated)
+
+    def not_distinct_from(self, c: Children[Child]) -> Any:
+        return self.distinct_from(c, negated=True)
+
     def in_list(self, c: Children[Child], *, negated: bool = False) -> tree.InList:
         operand, *items = nodes_of(c)
         return tree.InList(span=span_of(c), operand=operand, items=tuple(items), negated=negated)
@@ -170,11 +192,14 @@ class ExpressionBuilder:
     def not_between(self, c: Children[Child]) -> tree.Between:
         return self.between(c, negated=True)
 
-    def like(self, c: Children[Child], *, negated: bool = False) -> tree.Like:
+    def like(self, c: Children[Child], *, negated: bool = False) -> Any:
         operand, pattern = nodes_of(c)
+        word = str(c[-2]).upper()
+        if word != "LIKE":
+            return other_like(word, span_of(c), operand, pattern, negated=negated)
         return tree.Like(span=span_of(c), operand=operand, pattern=pattern, negated=negated)
 
-    def not_like(self, c: Children[Child]) -> tree.Like:
+    def not_like(self, c: Children[Child]) -> Any:
         return self.like(c, negated=True)
 
     def when(self, c: Children[Child]) -> When:
@@ -219,6 +244,13 @@ class ExpressionBuilder:
             type_name=str(c[4]).upper(),
             parameters=tuple(parameters),
             lenient=str(c[0]).upper() == "TRY_CAST",
+        )
+
+    def cast_after(self, c: Children[Child]) -> tree.Cast:
+        """``x::bigint``."""
+        name = str(c[2]).upper()
+        return tree.Cast(
+            span=span_of(c), operand=c[0], type_name=name, parameters=(), lenient=False
         )
 
     def parenthesis(self, c: Children[Child]) -> Any:
@@ -309,6 +341,15 @@ class ExpressionBuilder:
     def call(self, c: Children[Child]) -> Any:
         return _call(c, nodes_of(c))
 
+    def filtered_call(self, c: Children[Child]) -> tree.Call:
+        call = c[0]
+        counted = isinstance(call, tree.Aggregate) and not call.distinct
+        if not counted and not (isinstance(call, tree.Call) and call.function in FILTERED):
+            message = "`FILTER` follows an aggregate of a column or of `*`"
+            help_ = "write `SUM(x) FILTER (WHERE condition)`"
+            reject("E111", message, span_of(c), help_)
+        return filtered(call, c[-2], span_of(c))
+
     def call_attribute(self, c: Children[Child]) -> tree.Attribute:
         """``NEXT(S).price``."""
         function = str(c[0]).upper()
@@ -352,6 +393,8 @@ def _call(c: Children[Child], arguments: tuple[Any, ...]) -> Any:
             anchor=ANCHORS[function],
         )
     if function == "COUNT":
+        if isinstance(first, tree.Literal) and first.value is not None:
+            return tree.Aggregate(span=span, function=AGGREGATES[function])
         if each and isinstance(first, tree.Attribute):
             # Only situations count the values of an attribute; the query's builder knows.
             return tree.Aggregate(

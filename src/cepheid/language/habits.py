@@ -15,10 +15,8 @@ from cepheid.language.sql_habits import other_select
 MARKS = {
     "->": "for one event after the other write `SEQ({0})`",
     "=>": "for one event after the other write `SEQ({0})`",
-    "::": "write `CAST(x AS BIGINT)`",
     "&&": "write `AND`",
     "&": "write `AND`",
-    "||": "write `OR`, or `CONCAT(a, b)` for two texts",
     "|": "write `OR`",
     "~": "write `LIKE`: `A.name LIKE 'x%'`",
     "@": "write the attribute as `variable.attribute`, or a name between backquotes",
@@ -53,7 +51,6 @@ _FROM_ANOTHER = "write `CREATE STREAM name AS SELECT …; SELECT … FROM name`"
 _INNER = "a `JOIN` has the pairs that fit; for events without a partner write a pattern with `NOT`"
 _LIMIT = "write `LIMIT 3` at the end, after `ORDER BY`"
 _OF_SELECT = {
-    "DISTINCT": "write `SELECT x, COUNT(*) AS n FROM events GROUP BY x`",
     "TOP": _LIMIT,
     "LEFT": _INNER,
     "RIGHT": _INNER,
@@ -61,15 +58,15 @@ _OF_SELECT = {
     "OUTER": _INNER,
     "CROSS": "write `JOIN b ON a.id = b.id`, with the condition after `ON`",
     "USING": "write the columns with their streams: `ON a.id = b.id`",
-    "FILTER": "write `SUM(CASE WHEN condition THEN x END)`",
     "OFFSET": "`LIMIT n` gives the first rows; leave out those before yourself",
-    "ILIKE": "write `LOWER(x) LIKE 'a%'`",
     "QUALIFY": "filter the rows of groups with `HAVING`",
     "OVER": "compare events by a pattern: `RETURN … PATTERN S+ WHERE S.x < NEXT(S).x`",
     "WITH": _FROM_ANOTHER,
     "UNION": "run the two on their own, or as a workload",
 }
 """The clauses of SQL that SELECT lacks here."""
+_COMPUTES = tuple("(+-*/%|:")
+"""Marks that make an expression of a column."""
 ONE_RESULT_EACH = "and `GROUP-BY {0}` for a result row of each"
 
 
@@ -167,9 +164,7 @@ def other_clauses(text: str, start: int) -> str:
     before, rest = text[:start].rstrip().upper(), text[start:].upper()
     if before.endswith("FROM") and rest.startswith("("):
         return _FROM_ANOTHER
-    if re.search(r"\bGROUP\s+BY$", before) and rest[:1].isdigit():
-        return "name the column: `GROUP BY x`"
-    if rest.startswith("(") and re.search(r"\bGROUP\s+BY\s[\w\s,.]*$", before):
+    if rest[:1] in _COMPUTES and re.search(r"\bGROUP\s+BY\s[\w\s,.]*$", before):
         return "compute it before: `CREATE STREAM keyed AS SELECT HOUR(ts) AS h, x FROM events;`"
     if rest.startswith(",") and re.search(r"\bFROM\s+\w+(?:\s+\w+)?$", before):
         return "join streams by a condition: `FROM a JOIN b ON a.id = b.id WINDOW 1 hour`"

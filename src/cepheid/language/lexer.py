@@ -41,10 +41,15 @@ PUNCTUATION = {
     "<=": ("COMPARE",),
     ">": ("COMPARE",),
     ">=": ("COMPARE",),
+    "||": ("PLUS_MINUS",),
+    "::": ("CASTS",),
     "&": ("AND",),
     "|": ("OR",),
 }
 """The terminals that a mark may stand for, the grammar's own names first."""
+
+LIKES = ("ILIKE", "RLIKE", "REGEXP")
+"""Operators that are written like LIKE; a builder tells them apart."""
 
 SPELLINGS = {
     "==": "=",
@@ -71,7 +76,7 @@ SITUATION_CLAUSES = frozenset(
 TERMINALS = KEYWORDS | INNER_KEYWORDS | {name for names in PUNCTUATION.values() for name in names}
 TERMINALS |= {"NAME", "NUMBER", "STRING", "MODE", "UNIT", "RELATION", "LASTING"}
 TERMINALS |= {"SKIP_MODE", "SKIP_TARGET", "TOP", "LONGEST", "BY"}
-TERMINALS |= {"ORDER_BY", "DIRECTION", "NULLS"}
+TERMINALS |= {"ORDER_BY", "DIRECTION", "NULLS", "DISTINCT_FROM"}
 
 TOKEN = re.compile(
     r"""
@@ -80,7 +85,7 @@ TOKEN = re.compile(
     | (?P<WORD>     (?!\d)\w+ )
     | (?P<QUOTED>   `(?:[^`\n]|``)+` )
     | (?P<STRING>   '(?:[^']|'')*' | "(?:[^"]|"")*" )
-    | (?P<MARK>     <> | <= | >= | == | != | /(?!\*) | [()\[\]{},;.?+\-*%!=<>≠≤≥∗−∧∨¬] )
+    | (?P<MARK>     <> | <= | >= | == | != | \|\| | :: | /(?!\*) | [()\[\]{},;.?+\-*%!=<>≠≤≥∗−∧∨¬] )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -88,7 +93,7 @@ _MODE = re.compile(r"[^\W\d]\w*(?:-\w+)*")
 _INNER_JOIN = re.compile(r"inner\s+join\b", re.IGNORECASE)
 _TWO_WORDS = re.compile(
     r"(group(?:\s*-\s*|\s+)by|partition\s+by|min\s+length|at\s+least|at\s+most"
-    r"|after\s+match\s+skip|order\s+by)\b",
+    r"|after\s+match\s+skip|order\s+by|distinct\s+from)\b",
     re.IGNORECASE,
 )
 _SKIP = re.compile(
@@ -108,7 +113,7 @@ _INTERVAL = re.compile(
 """`INTERVAL '10' MINUTE` of SQL, `INTERVAL '10 minutes'` and `INTERVAL 10 MINUTE`: a duration."""
 _TIME_WORD = re.compile(r"(?:timestamp|date)\s*(?=')", re.IGNORECASE)
 """`TIMESTAMP '2026-01-31'` of SQL; no name can stand before a text."""
-_OTHER_SPELLINGS = {"EVENT": "EVENTS", "TRY_CAST": "CAST"}
+_OTHER_SPELLINGS = {"EVENT": "EVENTS", "TRY_CAST": "CAST"} | dict.fromkeys(LIKES, "LIKE")
 _CALL = re.compile(r"\s*\(")
 _NO_VARIABLES = "|".join(sorted({key.partition("_")[0] for key in KEYWORDS}))
 _VARIABLE = re.compile(rf"\s+(?:`|(?!(?:{_NO_VARIABLES})\b)[^\W\d]\w*)", re.IGNORECASE)

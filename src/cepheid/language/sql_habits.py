@@ -37,8 +37,12 @@ _HABITS = (
     _habit(r"\bIS", r"FALSE\b", "write `x = FALSE`"),
     _habit(r"\bIS\s+NOT", r"TRUE\b", "write `x = FALSE OR x IS NULL`"),
     _habit(r"\bIS\s+NOT", r"FALSE\b", "write `x = TRUE OR x IS NULL`"),
-    _habit(r"\bIS", r"DISTINCT\b", "write `x <> 1 OR x IS NULL`"),
-    _habit(r"\bIS\s+NOT", r"DISTINCT\b", "write `x = 1`, and `x IS NULL` for NULL"),
+    _habit(
+        r"\bSELECT\s+DISTINCT(?:\s+\*\s+FROM)?",
+        r"",
+        "name the columns: `SELECT DISTINCT a, b FROM events`",
+    ),
+    _habit(r"\bFILTER\s*\(", r"", "write `FILTER (WHERE condition)`"),
     _habit(r"\bAS", r'"', "put the name between backquotes: ``AS `name` ``"),
     _habit(r"[\w)]", r"`", "write `AS` before the name"),
     _habit(

@@ -123,7 +123,7 @@ def describe_expected(accepted: set[str]) -> str:
     if "$END" in rest:
         rest.discard("SEMICOLON")
     # Stands for a value, and nobody who forgot one has meant it.
-    rest -= {"SWEEP", "CASE", "CAST"}
+    rest -= {"SWEEP", "CASE", "CAST", "CASTS", "DISTINCT_FROM"}
     parts = []
     if {"NAME", "NUMBER", "STRING"} <= rest:
         parts.append("a value")
@@ -136,7 +136,7 @@ def describe_expected(accepted: set[str]) -> str:
         # Inside an expression everything that goes on with it counts as one thing.
         parts.append("an operator")
         rest -= {"COMPARE", "TIMES", "PLUS_MINUS", "IS", "IN", "LIKE", "BETWEEN", "NOT"}
-        rest -= {"AND", "OR", "UNIT", "DOT", "LPAR"}
+        rest -= {"AND", "OR", "UNIT", "DOT", "LPAR", "FILTER"}
     if {"PLUS", "STAR", "QMARK"} <= rest:
         rest -= {"PLUS", "STAR", "QMARK", "LBRACE", "AND", "OR", "NAME", "UNTIL", "WITHOUT"}
         rest -= {"GREEDY", "RELUCTANT"}

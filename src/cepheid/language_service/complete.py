@@ -322,6 +322,8 @@ def _keywords(asked: Asked) -> Iterator[Offer]:
     """Yield the clauses and keywords that the grammar accepts here."""
     usual = [*CLAUSES, "SELECT"]
     possible = asked.accepted - _written(asked)
+    if asked.rule != "select_query":
+        possible = possible - {"FILTER"}
     found = sorted(possible & (KEYWORDS | INNER_KEYWORDS | {"ORDER_BY", "TOP", "LONGEST"}))
     found.sort(key=lambda name: (name not in usual, usual.index(name) if name in usual else 0))
     special = meanings.SITUATION_KEYWORDS if asked.rule == "situation_query" else {}

@@ -78,6 +78,7 @@ KEYWORDS = _table(
     ELSE=("The value of CASE if no condition is true; NULL without it.", "§4.12"),
     END=("The end of CASE.", "§4.12"),
     CAST=("Convert a value to a type; what does not convert is an error.", "§4.12"),
+    FILTER=("Aggregate the events for which this is true.", "§10.15"),
     SESSION=("Windows that end where no event comes for so long.", "§10.9"),
     ORDER_BY=("Sort the rows of the whole answer.", "§10.10"),
     CREATE=("Make every row of a query an event of a stream for later queries.", "§15.1"),
@@ -102,7 +103,7 @@ SELECT_KEYWORDS = _table(
     GROUP_BY=("Rows for each combination of values; NULL is a value.", "§10.5"),
     HAVING=("Keep the rows of whole windows for which this is true.", "§10.8"),
     LIMIT=("The first so many rows of the whole answer.", "§10.10"),
-    DISTINCT=("Count the different values that are not NULL.", "§10.3"),
+    DISTINCT=("Count different values that are not NULL; after SELECT, different rows.", "§10.3"),
     EVENTS=("Count the length of a window in events of the group.", "§10.4"),
     SLIDE=("The distance from the start of one window to that of the next.", "§10.4"),
 )

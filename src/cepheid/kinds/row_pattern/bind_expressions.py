@@ -39,6 +39,9 @@ AGGREGATES = {
 }
 """Aggregates and how many arguments they take."""
 
+_NAVIGATION = {"LAG": "write `PREV(price)`", "LEAD": "write `NEXT(price)`"}
+"""Functions of windows, and what a clause has in their place."""
+
 SORTED = frozenset({"ARRAY_AGG", "COLLECT_LIST", "STRING_AGG", "LISTAGG"})
 """Aggregates whose value depends on the order of rows."""
 
@@ -208,6 +211,7 @@ class Binder:
         if call.function not in FUNCTIONS:
             near = suggest_names(call.function, [*FUNCTIONS, *AGGREGATES])
             help_ = near if near.startswith("did") else "docs/sql.md lists the functions"
+            help_ = _NAVIGATION.get(call.function, help_)
             self._report("E608", f"there is no function `{call.function}`", call.span, help_)
             return
         if call.semantics is not None:

@@ -24,6 +24,7 @@ OFFSET_MAX = 1 << 40
 """More rows than a partition has."""
 
 _NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
+_MEMBERSHIPS = ("IN", "LIKE", "BETWEEN", "ILIKE", "RLIKE", "REGEXP")
 _SEMANTICS = ("RUNNING", "FINAL")
 _END_WORDS = frozenset("AND OR NOT AS THEN ELSE END WHEN IS IN LIKE BETWEEN ESCAPE FROM".split())  # noqa: SIM905  # shorter
 """Words that no expression begins with."""
@@ -92,10 +93,10 @@ def _parse_predicate(reader: Reader) -> tree.Expression:
             left = _binary(_COMPARISONS[token.value], left, _parse_sum(reader))
         elif reader.take_words("IS"):
             left = _parse_is(reader, left)
-        elif reader.at_words("NOT") and reader.ahead().upper in ("IN", "LIKE", "BETWEEN"):
+        elif reader.at_words("NOT") and reader.ahead().upper in _MEMBERSHIPS:
             reader.take()
             left = _parse_membership(reader, left, negated=True)
-        elif reader.token.upper in ("IN", "LIKE", "BETWEEN"):
+        elif reader.token.upper in _MEMBERSHIPS:
             left = _parse_membership(reader, left, negated=False)
         else:
             return left
@@ -130,6 +131,12 @@ def _parse_membership(reader: Reader, left: tree.Expression, *, negated: bool) -
             escape = reader.take().value
         return tree.Like(left, pattern, negated, escape, span=reader.span_from(start))
     low = _parse_sum(reader)
+    if word == "ILIKE":
+        left, low = (tree.Call("LOWER", (text,), span=text.span) for text in (left, low))
+        return tree.Like(left, low, negated, "", span=reader.span_from(start))
+    if word != "BETWEEN":
+        found = tree.Call("REGEX_MATCH", (left, low), span=reader.span_from(start))
+        return tree.Unary("NOT", found, span=found.span) if negated else found
     reader.expect_words("AND")
     high = _parse_sum(reader)
     span = reader.span_from(start)
@@ -188,11 +195,15 @@ def _turned(digits: str) -> str:
 
 
 def _parse_subscripts(reader: Reader) -> tree.Expression:
-    """Return a primary with what stands in brackets after it: ``x[1]`` is ELEMENT_AT(x, 1)."""
+    """Return a primary with what stands after it: `x[1]` is ELEMENT_AT, and `x::int` a CAST."""
     found = _parse_primary(reader)
     count = 0
-    while reader.take_mark("["):
+    while mark := reader.take_mark("[", "::"):
         reader.check_chain(count := count + 1)
+        if mark == "::":
+            start, (name, parameters) = found.span.start, _parse_type(reader)
+            found = tree.Cast(found, name, parameters, False, span=reader.span_from(start))
+            continue
         key = parse_expression(reader)
         reader.expect_mark("]")
         span = reader.span_from(found.span.start)
@@ -399,6 +410,13 @@ def _parse_navigation(
 def _parse_cast(reader: Reader, start: int, *, lenient: bool) -> tree.Expression:
     operand = parse_expression(reader)
     reader.expect_words("AS")
+    type_name, parameters = _parse_type(reader)
+    reader.expect_mark(")")
+    span = reader.span_from(start)
+    return tree.Cast(operand, type_name, parameters, lenient, span=span)
+
+
+def _parse_type(reader: Reader) -> tuple[str, tuple[int, ...]]:
     type_name = reader.expect_name("a type").value.upper()
     if type_name == "DOUBLE":
         reader.take_words("PRECISION")
@@ -408,6 +426,4 @@ def _parse_cast(reader: Reader, start: int, *, lenient: bool) -> tree.Expression
         while reader.take_mark(","):
             parameters.append(reader.expect_whole())
         reader.expect_mark(")")
-    reader.expect_mark(")")
-    span = reader.span_from(start)
-    return tree.Cast(operand, type_name, tuple(parameters), lenient, span=span)
+    return type_name, tuple(parameters)

@@ -17,7 +17,7 @@ from cepheid.kinds.row_pattern.expressions import (
     parse_ordering,
 )
 from cepheid.kinds.row_pattern.lexer import TokenKind, tokenize
-from cepheid.kinds.row_pattern.pattern_parser import parse_pattern, parse_variable
+from cepheid.kinds.row_pattern.pattern_parser import close_pattern, parse_pattern, parse_variable
 from cepheid.kinds.row_pattern.reader import Reader, folded
 
 
@@ -99,6 +99,8 @@ class _Parts:
             found = Diagnostic("E601", message, reader.token.span, helps=(why,))
             raise QuerySyntaxError([found], reader.text)
         missing = "pattern" not in seen
+        if missing and reader.take_words("PATTERN"):
+            reader.fail("`(`", "put the pattern into parentheses: `PATTERN (A B+)`")
         if missing and not reader.token.is_mark(")"):
             reader.fail("`PATTERN`")
         reader.expect_mark(")")
@@ -203,10 +205,13 @@ def _sort_key(reader: Reader, column: tree.Column) -> tree.SortKey:
 
 def _parse_measures(reader: Reader) -> tuple[tree.Measure, ...]:
     reader.expect_words("MEASURES")
-    measures = []
+    measures: list[tree.Measure] = []
     while True:
+        if measures and _begins_part(reader, {("PATTERN",): "pattern"}) is not None:
+            reader.fail("a measure", "remove the comma before `PATTERN`")
         expression = parse_expression(reader)
-        reader.expect_words("AS")
+        if not reader.take_words("AS"):
+            reader.fail("`AS`", "every measure has a name: `MEASURES LAST(B.price) AS low`")
         name = reader.expect_name("the name of a measure")
         measures.append(tree.Measure(name.value, expression, span=name.span))
         if not reader.take_mark(","):
@@ -274,7 +279,7 @@ def _parse_pattern(reader: Reader) -> tree.Pattern:
     reader.expect_words("PATTERN")
     reader.expect_mark("(")
     pattern = parse_pattern(reader)
-    reader.expect_mark(")")
+    close_pattern(reader)
     return pattern
 
 
@@ -321,7 +326,9 @@ def _parse_definitions(reader: Reader) -> tuple[tree.Definition, ...]:
     definitions = []
     while True:
         name = reader.expect_name("a variable")
-        reader.expect_words("AS")
+        if not reader.take_words("AS"):
+            help_ = f"write `DEFINE {name.value} AS price > 10`; columns need no variable there"
+            reader.fail("`AS`", help_)
         condition = parse_expression(reader)
         definitions.append(tree.Definition(folded(name), condition, span=name.span))
         if not reader.take_mark(","):

@@ -29,6 +29,13 @@ def parse_pattern(reader: Reader) -> tree.Pattern:
     return tree.Alternation(tuple(parts), span=parts[0].span.to(parts[-1].span))
 
 
+def close_pattern(reader: Reader) -> None:
+    """Move past the `)` behind a pattern."""
+    if reader.token.is_mark(","):
+        reader.fail("`)`", "variables that follow each other stand side by side: `PATTERN (A B)`")
+    reader.expect_mark(")")
+
+
 def _parse_sequence(reader: Reader) -> tree.Pattern:
     parts = [_parse_quantified(reader)]
     while not (reader.token.is_mark(")", "|", "-}", ",") or _ends_pattern(reader)):
@@ -85,7 +92,7 @@ def _parse_pattern_primary(reader: Reader) -> tree.Pattern:
         if reader.take_mark(")"):
             return tree.Empty(span=reader.span_from(token.span.start))
         part = parse_pattern(reader)
-        reader.expect_mark(")")
+        close_pattern(reader)
         return part
     if reader.take_mark("{-"):
         part = parse_pattern(reader)

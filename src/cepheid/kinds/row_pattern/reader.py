@@ -156,13 +156,15 @@ class Reader:
         """Count one level of nesting less."""
         self.depth -= 1
 
-    def fail(self, expected: str) -> NoReturn:
+    def fail(self, expected: str, help_: str = "") -> NoReturn:
         """Report that something else should come next."""
         token = self.token
         ends = token.kind is TokenKind.END
         shown = self.text[token.span.start : token.span.end]
         message = f"expected {expected}, " + ("and the text ends" if ends else f"not `{shown}`")
-        found = Diagnostic("E601", message, token.span, helps=_help_clause(token))
+        found = Diagnostic(
+            "E601", message, token.span, helps=(help_,) if help_ else _help_clause(token)
+        )
         raise QuerySyntaxError([found], self.text)
 
 

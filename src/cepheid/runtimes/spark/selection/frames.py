@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -233,6 +234,19 @@ def _distinct_estimate(value: Column) -> Column:
     )
 
 
+def _percentile(value: Column, fraction: float) -> Column:
+    """Interpolate between two values; from minus infinity to a number it is minus infinity.
+
+    Spark adds a part of the distance to the lower value, which is NaN then.
+    """
+    found, count = sf.percentile(value, sf.lit(fraction)), sf.count(value)
+    place = (count - 1) * sf.lit(fraction)
+    lowest = sf.count_if(value == sf.lit(-math.inf))
+    highest = sf.count_if(value >= sf.lit(math.inf))
+    spoiled = sf.isnan(found) & (sf.floor(place) < lowest) & (sf.ceil(place) < count - highest)
+    return sf.when(spoiled, sf.lit(-math.inf)).otherwise(found)
+
+
 def _aggregate(aggregate: SelectAggregate, expressions: Expressions, stream: Stream) -> Column:
     function, argument = aggregate.function, aggregate.argument
     if argument is None:
@@ -247,7 +261,8 @@ def _aggregate(aggregate: SelectAggregate, expressions: Expressions, stream: Str
     if function is SelectFunction.DISTINCT:
         return sf.count_distinct(value)
     if function is SelectFunction.PERCENTILE:
-        return sf.percentile(value.cast("double"), sf.lit(aggregate.fraction))
+        assert aggregate.fraction is not None, "a percentile has a share"
+        return _percentile(value.cast("double"), aggregate.fraction)
     if function is SelectFunction.APPROX_PERCENTILE:
         fraction = sf.lit(aggregate.fraction)
         return sf.percentile_approx(value.cast("double"), fraction, RANK_ACCURACY)
