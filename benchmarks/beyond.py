@@ -67,8 +67,8 @@ def sweeps(count: int) -> Iterator[Line]:
     more = f"SWEEP x (0 TO {(VALUES - 1) / 1000} STEP 0.001)"
     cases = {**sweep.CASES, f"{VALUES} values between neighbours": (EDGE, more, "", None)}
     for name, (text, x, y, bar) in cases.items():
-        one = cepheid.query(text.format(x=0.05, y=0.5, window=window))
-        every = cepheid.query(text.format(x=x, y=y, window=window))
+        one = cepheid.query(sweep.filled(text, window, x=0.05, y=0.5))
+        every = cepheid.query(sweep.filled(text, window, x=x, y=y))
         alone = sweep.cpu_seconds(partial(one.run, table))
         whole = sweep.cpu_seconds(partial(every.run, table), 1)
         if not sweep.agree(every.run(table), table, text, window):

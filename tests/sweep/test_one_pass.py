@@ -128,6 +128,47 @@ def test_every_cell_of_a_grid_has_the_rows_of_its_own_query(seed: int, least: in
     assert same_rows(found, value_by_value(text, combinations(plan), table))
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("window", ["", "WITHIN 20 s SLIDE 20 s", "WITHIN 12 s SLIDE 4 s"])
+@pytest.mark.parametrize("pattern", ["SEQ(A+, B)", "(SEQ(A+, B))+", "SEQ(A, B, A a2)"])
+def test_every_cell_of_a_grid_has_the_aggregates_of_its_own_query(
+    seed: int, window: str, pattern: str
+) -> None:
+    text = (
+        "RETURN k, COUNT(*), SUM(A.x) AS s, AVG(B.w), MIN(A.w), MAX(B.x) AS m "
+        f"PATTERN {pattern} WHERE [k] AND A.x > SWEEP p (6, 1.5, 3, -1) "
+        f"AND B.w < SWEEP q (-3 TO 3 STEP 1.5) GROUP-BY k {window} TIES arrival"
+    )
+    draw = np.random.default_rng(seed)
+    # A sum of a NaN is left to other ways.
+    weights = np.where(draw.random(90) < seed / 100, math.nan, draw.normal(0, 2, 90))
+    table = events(200 + seed, 90).append_column("w", pa.array(weights))
+    query = cepheid.query(text)
+    plan = SweepPlan.of(query.with_schema(table.schema).plan)
+    pieces = patch("cepheid.kinds.trend.local.local_jobs.BATCH_ROWS", 40)
+    with patch.object(grid, "EVENTS_MIN", 1), pieces:
+        found = query.run(table).to_pylist()
+    assert same_rows(found, value_by_value(text, combinations(plan), table))
+
+
+@pytest.mark.parametrize("window", ["", "WITHIN 2400 us SLIDE 800 us"])
+def test_sums_of_a_grid_beyond_all_doubles(window: str) -> None:
+    count = 2400
+    types = ["B" if n % 800 == 799 else "A" for n in range(count)]
+    weights = [float(n % 7 - 3) for n in range(count)]
+    table = pa.table({"ts": range(count), "type": types, "x": weights})
+    text = (
+        "RETURN LOG2(COUNT(*)) AS n, AVG(A.x) AS mean, MIN(A.x) AS least PATTERN SEQ(A+, B) WHERE "
+        f"A.x >= SWEEP p (-3, 2) AND B.x < SWEEP q (0, 9) {window} TIES arrival"
+    )
+    query = cepheid.query(text)
+    plan = SweepPlan.of(query.with_schema(table.schema).plan)
+    with patch("cepheid.kinds.trend.local.local_jobs.BATCH_ROWS", 700):
+        found = query.run(table).to_pylist()
+    assert found
+    assert same_rows(found, value_by_value(text, combinations(plan), table))
+
+
 @pytest.mark.parametrize("pieces", [400, 1 << 18])
 @pytest.mark.parametrize("early", [False, True])
 def test_a_grid_of_counts_beyond_all_doubles(early: bool, pieces: int) -> None:  # noqa: FBT001  # of a test

@@ -59,7 +59,7 @@ class OnePass:
         self.state = PartitionState(self.job)
         self._product = Product(self.program.start_size, reach_of(self.program))
         self._sliding = plan.window.kind is WindowKind.SLIDING
-        self._grid = None if self._sliding else Grid.of(self.job, self.program, self.scales)
+        self._grid = Grid.of(self.job, self.program, self.scales, matrices=self._sliding)
         self._closed: list[Segments] = []
         self._open: Segments | None = None
 
@@ -141,7 +141,7 @@ class OnePass:
         tied = self.job.plan.ties is tree.Ties.STRICT and bool(
             ((key[1:] == key[:-1]) & (ts[1:] == ts[:-1])).any()
         )
-        if tied or not grid.takes(int(numbered(key, pane)[-1]) + 1, len(ts)):
+        if tied or not grid.takes(int(numbered(key, pane)[-1]) + 1, leaves):
             return self._open, leaves
         found, done = grid.run(self._open, leaves, key, pane)
         return found, leaves.take(slice(done, None))
