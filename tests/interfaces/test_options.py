@@ -227,6 +227,7 @@ ANYTHING = {
     ("discover", "label"), ("discover", "type"), ("mcp", "time"), ("mcp", "type"),
     ("serve", "time"), ("serve", "type"), ("serve", "write"), ("translate", "time"),
     ("translate", "type"), ("translate", "flat"), ("detect", "time"), ("detect", "type"),
+    ("calibrate", "local"),
 }  # fmt: skip
 """Options that name a column, a folder or something of Spark's: the data says whether it fits."""
 
