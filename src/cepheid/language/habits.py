@@ -30,9 +30,11 @@ SEMANTICS = {
     "partition-contiguity": "contiguous",
     "relaxed": "skip-till-next-match",
     "followed-by": "skip-till-next-match",
+    "followedby": "skip-till-next-match",
     "skip-till-next": "skip-till-next-match",
     "non-deterministic-relaxed": "skip-till-any-match",
     "followed-by-any": "skip-till-any-match",
+    "followedbyany": "skip-till-any-match",
     "all": "skip-till-any-match",
     "skip-till-any": "skip-till-any-match",
 }
@@ -44,6 +46,9 @@ _CLAUSE = re.compile(
 )
 COMMAS = "separate the parts of `SEQ` with commas: `SEQ(A, NOT B, C)`"
 IN_SEQUENCE = "put events that follow each other into SEQ: `SEQ(A+, B)`"
+_NOT_THERE = "for what must not come write NOT inside of SEQ: `SEQ(NOT A, B)`, `SEQ(A, NOT B, C)`"
+_FOLLOWS = frozenset(["NEXT", "THEN", "FOLLOWED", "FOLLOWEDBY", "FOLLOWEDBYANY", "BEFORE", "AFTER"])
+_LACKS = frozenset(["WITHOUT", "UNLESS", "EXCEPT", "NEVER", "NOTFOLLOWEDBY"])
 _WINDOWS = frozenset(
     ["WITHIN", "WINDOW", "EVERY", "TUMBLE", "TUMBLING", "HOP", "HOPPING", "SLIDING"]
 )
@@ -206,6 +211,10 @@ def other_shapes(text: str, start: int) -> list[str]:
         return [IN_SEQUENCE]
     if here == ";":
         return [COMMAS]
+    if word and word.group().upper() in _FOLLOWS:
+        return [IN_SEQUENCE]
+    if word and word.group().upper() in _LACKS:
+        return [_NOT_THERE]
     quoted = re.match(r"'([^'\n]+)'|\"([^\"\n]+)\"", text[start:])
     if quoted:
         name = quoted.group(1) or quoted.group(2)

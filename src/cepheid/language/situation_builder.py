@@ -144,17 +144,29 @@ def _bounded(c: Children[Child], **bounds: tree.Duration | tree.EventCount) -> t
     return definition
 
 
+_AT_ONCE = frozenset(
+    ["while", "when", "with", "intersects", "meanwhile", "simultaneous", "concurrent", "coincides"]
+)
+_IN_COMMON = (
+    "for two that have some time in common write `overlaps;overlapped by;during;contains;starts;"
+    "started by;finishes;finished by;equals`"
+)
+
+
 def _relation_of(token: Token) -> tree.Relation:
     """Return the relation that a word names; ``met-by`` and ``met_by`` are ``met by``."""
     words = " ".join(str(token).lower().replace("-", " ").replace("_", " ").split())
     relation = RELATIONS.get(SPELLINGS.get(words, words))
     if relation is None:
         near = suggest_names(words, RELATIONS)
+        if words in _AT_ONCE:
+            near = ""
         reject(
             "E112",
             f"`{token}` is no relation between situations",
             token_span(token),
             near if near.startswith("did you mean") else "",
+            _IN_COMMON if words in _AT_ONCE else "",
             f"write one of: {', '.join(RELATIONS)}",
         )
     return relation

@@ -60,23 +60,24 @@ class Scope:
             case tree.Word():
                 return ValueKind.UNKNOWN
 
-    def variable(self, name: tree.Name) -> Variable | None:
+    def variable(self, name: tree.Name, *, counted: bool = False) -> Variable | None:
         """Look up a variable, or report that the pattern has none of this name."""
         found = self.variables.get(name.text)
         if found is None:
             by_type = [v.name for v in self.variables.values() if v.event_type == name.text]
-            helps = (
-                f"`{name.text}` is an event type; its variable here is `{by_type[0]}`"
-                if by_type
-                else suggest_names(name.text, self.variables, owner="the pattern")
-            )
+            helps = suggest_names(name.text, self.variables, owner="the pattern")
+            if by_type:
+                helps = f"`{name.text}` is an event type; its variable here is `{by_type[0]}`"
+            elif counted:
+                values = f"to count the values of an attribute write `COUNT(DISTINCT {name.text})`"
+                helps = f"{helps}; {values}"
             message = f"the pattern has no variable `{name.text}`"
             self.findings.add("E202", message, name.span, helps)
         return found
 
-    def positive(self, name: tree.Name) -> None:
+    def positive(self, name: tree.Name, *, counted: bool = False) -> None:
         """Report a variable that only occurs under NOT: no match has an event of it."""
-        found = self.variable(name)
+        found = self.variable(name, counted=counted)
         if found is not None and not found.positive:
             self.findings.add(
                 "E319",
@@ -121,7 +122,7 @@ class Scope:
         """Compute the kind of an aggregate's value; report invalid arguments."""
         function = aggregate.function
         if aggregate.variable is not None:
-            self.variable(aggregate.variable)
+            self.variable(aggregate.variable, counted=aggregate.attribute is None)
         if aggregate.attribute is None or aggregate.variable is None:
             return ValueKind.DOUBLE
         kind = self.attribute_kind(aggregate.attribute, aggregate.variable.text)
@@ -255,7 +256,8 @@ def _check_spanning(node: tree.Attribute | tree.Aggregate, scope: Scope) -> None
             "move it to HAVING, or count the events of a variable: `COUNT(S) > 3`",
         )
     elif isinstance(node, tree.Aggregate) or node.anchor in (tree.Anchor.FIRST, tree.Anchor.LAST):
-        scope.positive(node.variable)
+        counted = isinstance(node, tree.Aggregate) and node.attribute is None
+        scope.positive(node.variable, counted=counted)
 
 
 def _words_to_text(node: tree.Node, scope: Scope) -> tree.Node:

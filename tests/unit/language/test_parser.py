@@ -292,3 +292,21 @@ def test_a_variable_of_any_may_be_called_like_a_keyword(word: str) -> None:
 @pytest.mark.parametrize("rest", ["WITHIN 3 s", "GROUP-BY x", "OR b", "AFTER MATCH SKIP TO NEXT"])
 def test_any_before_a_clause_is_a_type(rest: str) -> None:
     assert "`ANY`" in format_query(parse(f"RETURN COUNT(*) PATTERN ANY {rest}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("RETURN MATCHES PATTERN A a THEN B b", "SEQ(A+, B)"),
+        ("RETURN MATCHES PATTERN A FOLLOWED BY B", "SEQ(A+, B)"),
+        ("RETURN MATCHES PATTERN A a{3,} NEXT B b", "SEQ(A+, B)"),
+        ("RETURN COUNT(*) PATTERN B b WITHOUT A a", "SEQ(NOT A, B)"),
+        ("RETURN COUNT(*) PATTERN A SEMANTICS followedByAny", "skip-till-any-match"),
+        ("DEFINE A AS x > 1, B AS y > 1 PATTERN A while B", "overlaps;overlapped by;during"),
+    ],
+)
+def test_first_words_of_newcomers_get_an_answer(text: str, told: str) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        parse(text)
+    helps = [help_ for one in caught.value.diagnostics for help_ in one.helps]
+    assert any(told in help_ for help_ in helps), helps

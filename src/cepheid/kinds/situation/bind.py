@@ -54,8 +54,9 @@ class SituationScope(Scope):
             return self.attribute_kind(node.attribute)
         return ValueKind.UNKNOWN
 
-    def variable(self, name: tree.Name) -> Variable | None:
+    def variable(self, name: tree.Name, *, counted: bool = False) -> Variable | None:
         """Report a name that no situation has."""
+        del counted
         if name.text not in self.names:
             message = f"no situation `{name.text}` is defined"
             help_ = suggest_names(name.text, self.names, owner="DEFINE")

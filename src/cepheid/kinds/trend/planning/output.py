@@ -230,7 +230,7 @@ class OutputPlanner:
     def _aggregate(self, aggregate: tree.Aggregate) -> AggregateColumn:
         kind = self._scope.aggregate_kind(aggregate)
         if aggregate.variable is not None:
-            self._scope.positive(aggregate.variable)
+            self._scope.positive(aggregate.variable, counted=aggregate.attribute is None)
         variable = aggregate.variable.text if aggregate.variable else None
         attribute = aggregate.attribute.text if aggregate.attribute else None
         distinct = tuple(name.text for name in aggregate.distinct)
