@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cepheid import metrics as metrics
     from cepheid import pictures as pictures
     from cepheid.api import CompiledQuery, query
-    from cepheid.bundled import bundled
+    from cepheid.bundled_events import bundled
     from cepheid.discovery.discover import discover
     from cepheid.errors import (
         BindError,
@@ -42,7 +42,7 @@ __version__ = "0.2.0"
 
 _HOME = {
     "query": "cepheid.api",
-    "bundled": "cepheid.bundled",
+    "bundled": "cepheid.bundled_events",
     "pipeline": "cepheid.pipelines",
     "discover": "cepheid.discovery.discover",
     "sql": "cepheid.statements",

@@ -17,7 +17,7 @@ SERVES_ALL = {
     "memory_limits",
     "decoding",
     "framing",
-    "bundled",
+    "bundled_events",
     "__init__",
     "cepheid",
 }
