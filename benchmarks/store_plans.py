@@ -73,6 +73,9 @@ class Asked(Protocol):
     def costs(self) -> list[list[SymbolCost]]:
         """Return what the look-ups of each symbol cost."""
 
+    def planned(self, picked: Picked | None, method: str) -> ReplayPlan:
+        """Plan the query, and run nothing."""
+
     def run(self, picked: Picked | None, method: str) -> Run:
         """Run the query by some plan."""
 
@@ -89,10 +92,14 @@ class AskedRows:
         snapshot = self._store.snapshot()
         return chain_of(snapshot, question_of(snapshot, self._plan))[0].costs
 
+    def planned(self, picked: Picked | None, method: str) -> ReplayPlan:
+        """Plan the query, and run nothing."""
+        snapshot = self._store.snapshot()
+        return plan_rows(snapshot, question_of(snapshot, self._plan), method, picked)
+
     def run(self, picked: Picked | None, method: str) -> Run:
         snapshot = self._store.snapshot()
-        asked = question_of(snapshot, self._plan)
-        replay = plan_rows(snapshot, asked, method, picked)
+        replay = self.planned(picked, method)
         return Run(replay, len(run_planned(snapshot, self._plan, replay).table))
 
 
@@ -107,9 +114,13 @@ class AskedTrends:
         chain = best_chain(self._store.snapshot(), TrendPlan.of(self._plan))
         return [] if chain is None else chain.costs
 
+    def planned(self, picked: Picked | None, method: str) -> ReplayPlan:
+        """Plan the query, and run nothing."""
+        return plan_replay(self._store.snapshot(), TrendPlan.of(self._plan), method, picked)
+
     def run(self, picked: Picked | None, method: str) -> Run:
         snapshot = self._store.snapshot()
-        replay = plan_replay(snapshot, TrendPlan.of(self._plan), method, picked)
+        replay = self.planned(picked, method)
         events = events_of(snapshot, self._plan, replay)
         return Run(
             replay, len(run_batches(TrendPlan.of(self._plan), events, snapshot.manifest.schema))

@@ -89,8 +89,8 @@ class Entry:
         Makes the measurement; none where `missing` says why there is none.
     compare
         Says of each claim of the paper whether it holds.
-    machine
-        Where it was measured, if not on the machine that runs the others.
+    machine, day
+        Where and when it was measured, if not by this command.
     """
 
     key: str
@@ -102,6 +102,7 @@ class Entry:
     compare: Callable[[Found], Sequence[Verdict]] = lambda _: ()
     missing: str = ""
     machine: str = ""
+    day: str = ""
 
     @property
     def section(self) -> str:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from benchmarks.papers import aseq, cogra, greta, parallel, rcep, situations
+from benchmarks.papers import (
+    aseq,
+    cogra,
+    gpu,
+    greta,
+    parallel,
+    rcep,
+    situations,
+    stored,
+    stored_real,
+)
 from benchmarks.papers.entry import Entry
 
 ENTRIES: tuple[Entry, ...] = (
@@ -10,6 +20,9 @@ ENTRIES: tuple[Entry, ...] = (
     *aseq.ENTRIES,
     *rcep.ENTRIES,
     *cogra.ENTRIES,
+    *stored.ENTRIES,
+    *stored_real.ENTRIES,
+    *gpu.ENTRIES,
     *situations.ENTRIES,
     *parallel.ENTRIES,
 )

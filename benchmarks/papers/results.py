@@ -44,7 +44,7 @@ def measure(entry: Entry) -> Kept:
     began = time.process_time()
     found = entry.measure()
     seconds = time.process_time() - began
-    day = datetime.now(UTC).date().isoformat()
+    day = entry.day or datetime.now(UTC).date().isoformat()
     return Kept(found, day, _commit(), round(os.getloadavg()[0], 1), round(seconds, 1))
 
 
