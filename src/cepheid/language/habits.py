@@ -205,6 +205,8 @@ def other_shapes(text: str, start: int) -> list[str]:
     if clause == "WHERE" and here == "[" and variable:
         name = variable.group()
         return [f"write `FIRST({name})`, `LAST({name})`, `PREV({name})` or `NEXT({name})`"]
+    if clause == "GROUP" and here == ".":
+        return ["name an attribute that all events of a match share, without variable"]
     if clause != "PATTERN":
         return []
     if here == ",":

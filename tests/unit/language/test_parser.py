@@ -301,6 +301,7 @@ def test_any_before_a_clause_is_a_type(rest: str) -> None:
         ("RETURN MATCHES PATTERN A FOLLOWED BY B", "SEQ(A+, B)"),
         ("RETURN MATCHES PATTERN A a{3,} NEXT B b", "SEQ(A+, B)"),
         ("RETURN COUNT(*) PATTERN B b WITHOUT A a", "SEQ(NOT A, B)"),
+        ("RETURN COUNT(*) PATTERN B b GROUP-BY b.x", "all events of a match share"),
         ("RETURN COUNT(*) PATTERN A SEMANTICS followedByAny", "skip-till-any-match"),
         ("DEFINE A AS x > 1, B AS y > 1 PATTERN A while B", "overlaps;overlapped by;during"),
     ],
