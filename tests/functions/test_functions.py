@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -304,3 +306,28 @@ def test_errors_in_text_of_functions_are_told_on_one_line() -> None:
     q = cepheid.query("SELECT other(x) AS y FROM s", functions=[local("other", loud)])
     with pytest.raises(CepheidError, match=r"raised ValueError: first$"):
         q.run(events())
+
+
+def test_a_callable_lives_as_long_as_something_names_it() -> None:
+    class Doubling:
+        def __call__(self, x: Any) -> Any:
+            return pc.multiply(x, 2)
+
+    call = Doubling()
+    alive = weakref.ref(call)
+    given = cepheid.function("fleeting", call, returns="bigint", types=["bigint"], register=False)
+    again = cepheid.function("fleeting", call, returns="bigint", types=["bigint"], register=False)
+    assert given.edition == again.edition
+    compiled = cepheid.query("SELECT fleeting(x) AS y FROM s", functions=[given])
+    del call, given, again
+    gc.collect()
+    table = pa.table({"ts": [1], "x": [3]})
+    assert compiled.run(table).to_pylist() == [{"y": 6}]
+    live = compiled.live(table.schema)
+    del compiled
+    gc.collect()
+    live.feed(table)
+    assert live.close().to_pylist() == [{"y": 6}]
+    del live
+    gc.collect()
+    assert alive() is None
