@@ -152,9 +152,10 @@ NO_LISTS = frozenset(
     [
         *("ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET", "STRING_AGG", "LISTAGG", "GROUP_CONCAT"),
         *("MAX_BY", "MIN_BY", "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN"),
+        *("FIRST", "FIRST_VALUE", "LAST_VALUE", "PREV"),
     ]
 )
-"""Aggregates that row patterns have, and SELECT and RETURN have not."""
+"""Functions of several events that row patterns have, and SELECT and RETURN have not."""
 
 OF_ONES_OWN = frozenset(
     ["NOW", "CURRENT_DATE", "EPOCH", "UNIX_TIMESTAMP", "DAYOFWEEK", "DAYOFYEAR", "QUARTER", "WEEK"]

@@ -27,6 +27,7 @@ from cepheid.plans.selection import (
     conjuncts_of,
 )
 
+_NO_PARTNER = "for events without a partner write a pattern: `SEQ(A a, NOT B b WITHIN 1 hour)`"
 _OTHER_JOINS = frozenset(
     {"LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF"}
 )
@@ -141,7 +142,9 @@ def _check_joins(query: tree.SelectQuery, text: str, findings: Findings) -> None
         if bare and not used and alias.text.upper() in _OTHER_JOINS:
             message = f"there is no `{alias.text} JOIN`: a join gives pairs for which `ON` is true"
             help_ = f"write `JOIN`, or `AS {alias.text}` where it is an alias"
-            findings.add("E331", message, alias.span, help_)
+            findings.add("E331", message, alias.span, help_, _NO_PARTNER)
+            # The word hides the name of the stream, so all else would be wrong, too.
+            findings.raise_errors(text)
 
 
 def _has_computed_keys(query: tree.SelectQuery, findings: Findings) -> bool:
