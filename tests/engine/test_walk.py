@@ -107,6 +107,27 @@ def test_both_ways_give_the_same_rows(text: str, table: pa.Table, rows: int, roo
         assert all(made), "whatever the events"
 
 
+SINGLE = ["A", "SEQ(A, NOT B WITHIN 2 us)", "SEQ(NOT C WITHIN 3 us, A)", "SEQ(A, NOT NEXT B)"]
+
+
+@given(
+    st.sampled_from(SINGLE), st.sampled_from(["", "WHERE [key]", "WHERE [key] AND A.x > 1"]),
+    st.sampled_from(WINDOWS[:4]), tables(), st.integers(1, 12), st.sampled_from([1, MATCHES_ROOM]),
+)  # fmt: skip
+def test_matches_of_one_event_are_filtered(
+    pattern: str, where: str, window: str, table: pa.Table, rows: int, room: int
+) -> None:
+    text = f"RETURN A.x, A.ts PATTERN {pattern} {where} {window}"
+    plan = TrendPlan.of(query(text, schema=table.schema).plan)
+    with backwards():
+        expected = run_table(plan, table)
+    with counted() as made, mock.patch.object(walk, "MATCHES_ROOM", room):
+        assert run_table(plan, table).to_pylist() == expected.to_pylist()
+        assert run_table(plan, table, batch_rows=rows).to_pylist() == expected.to_pylist()
+    assert all(made), "no event is looked up"
+    assert made or not len(expected)
+
+
 def test_full_buffers_of_events_are_continued() -> None:
     table = pa.table({"ts": range(30), "type": ["A"] * 30})
     plan = query("RETURN MATCHES PATTERN A+ SEMANTICS contiguous", schema=table.schema).plan

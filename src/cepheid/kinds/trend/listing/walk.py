@@ -1,8 +1,9 @@
 """List matches by a walk over the events in time order, where no earlier event is looked up.
 
 This is so under skip-till-next-match without edge predicates (``kernels/walk.py``), and under
-contiguous where no two events of a key have one time (``kernels/neighbours.py``). Nothing is sorted
-by key. The matches and their order are those of ``Lister``.
+contiguous where no two events of a key have one time (``kernels/neighbours.py``); and where a match
+is one event, by a filter. Nothing is sorted by key. The matches and their order are those of
+``Lister``.
 """
 
 from __future__ import annotations
@@ -48,11 +49,18 @@ def is_walked(question: Question, template: Template) -> bool:
     """Check whether a walk can list the matches of a template, unless events have one time."""
     if template.guards or question.listed or question.links is not None:
         return False
+    if _is_one_event(template):
+        return True
     if question.semantics is tree.Semantics.NEXT_MATCH:
         return not question.relations
     if question.semantics is not tree.Semantics.CONTIGUOUS:
         return False
     return len(question.relations) <= PAIRS_MAX and not any(r.rest for r in question.relations)
+
+
+def _is_one_event(template: Template) -> bool:
+    """Check whether every match is one event of one variable; NOT has variants of it (§2.12)."""
+    return template.single and len(template.finals) == 1
 
 
 class Walker:
@@ -75,6 +83,9 @@ class Walker:
     ) -> None:  # fmt: skip
         self.question, self.template = question, template
         self.stamp, self.low = stamp, low
+        self.fits = self._single = _is_one_event(template)
+        if self._single:
+            return
         self.tables = _tables(question, template)
         self.key = _dense(question.arrays.key)
         self.key_count = int(self.key.max(initial=-1)) + 1
@@ -102,9 +113,21 @@ class Walker:
     def batches(self, wanted: NDArray[np.bool_], most: int | None = None) -> Iterator[Found]:
         """List the matches that end with a wanted event, in the order of their last events."""
         assert self.fits, "some events need a Lister"
+        if self._single:
+            return self._filter(wanted, min(MATCHES_ROOM, most or MATCHES_ROOM))
         contiguous = self.question.semantics is tree.Semantics.CONTIGUOUS
         read = self._walk_neighbours(wanted) if contiguous else self._walk_lists(wanted)
         return self._fill(read, min(MATCHES_ROOM, most or MATCHES_ROOM))
+
+    def _filter(self, wanted: NDArray[np.bool_], room: int) -> Iterator[Found]:
+        """List the events that are matches by themselves."""
+        (final,) = self.template.finals
+        variable = self.question.variables.index(self.template.states[final.state].variable)
+        every = np.flatnonzero(wanted & (self.question.arrays.bits & (1 << variable) != 0))
+        for begin in range(0, len(every), room):
+            rows = every[begin : begin + room]
+            none, names = np.zeros(len(rows), np.int64), np.full(len(rows), variable, np.int8)
+            yield Found(none, rows, np.arange(len(rows) + 1), rows, names)
 
     def _walk_lists(self, wanted: NDArray[np.bool_]) -> Read:
         arrays, tables = self.question.arrays, self.tables

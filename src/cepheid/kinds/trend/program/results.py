@@ -21,6 +21,7 @@ from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.tree import contains
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.kernels.compose import add_rows
+from cepheid.kernels.distinct import distinct
 from cepheid.kinds.trend.planning.accumulators import Extreme, Part
 from cepheid.kinds.trend.program.conjunction import combine_wide
 from cepheid.kinds.trend.program.counted_keys import with_keys
@@ -69,7 +70,11 @@ def build_table(
     plain = rows[::kinds_of_numbers]
     combine = job.patterns > 1 and job.plan.window.kind is not WindowKind.TRAILING
     merged = _sets(plain, job) if combine else _merge(plain[0], job)
-    group_of, values_of = groups_of(job, keys) if groups is None else groups
+    if groups is None:
+        # Of many keys, few have rows: only these are sorted.
+        few = 2 * len(merged.key) < len(keys)
+        groups = groups_of(job, keys, distinct(merged.key) if few else None)
+    group_of, values_of = groups
     merged = with_keys(job, merged)
     added = Added(*_add_up(merged, group_of, job.plan.window))
     aggregates = _aggregates(job, added, schema)
@@ -169,18 +174,23 @@ def _sets(rows: list[list[Rows]], job: Job) -> Rows:
     return Rows(first.key[kept], first.window[kept], found[kept], least[kept])
 
 
-def groups_of(job: Job, keys: KeyTable) -> Groups:
-    """Compute the group of every key, and the values of every group, sorted by value."""
+def groups_of(job: Job, keys: KeyTable, used: NDArray[np.int64] | None = None) -> Groups:
+    """Compute the group of every key, and the values of every group, sorted by value.
+
+    If only some keys are ``used``, the groups of others may be wrong.
+    """
     places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
     if not places or not len(keys):
         return np.zeros(max(len(keys), 1), np.int64), [pa.array([]) for _ in places]
     arrays = keys.arrays()
     if places == [0] and len(arrays) == 1:
         # Every key has a value of its own.
-        sorted_keys = pc.sort_indices(arrays[0])
-        ranks = np.empty(len(keys), np.int64)
-        ranks[np.asarray(sorted_keys)] = np.arange(len(keys))
-        return ranks, [arrays[0].take(sorted_keys)]
+        mine = arrays[0] if used is None else arrays[0].take(pa.array(used))
+        order = pc.sort_indices(mine)
+        at = np.asarray(order) if used is None else used[np.asarray(order)]
+        ranks = np.zeros(len(keys), np.int64)
+        ranks[at] = np.arange(len(at))
+        return ranks, [mine.take(order)]
     rank = first = np.zeros(len(keys), np.int64)
     for place in places:
         encoded = arrays[place].dictionary_encode()

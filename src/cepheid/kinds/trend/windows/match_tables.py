@@ -174,7 +174,11 @@ def _attribute(job: Job, column: ResultColumn, found: Found, columns: Columns) -
     """Build an attribute of a variable: its value, or the list of values (§7.3)."""
     assert column.variable is not None
     assert column.attribute is not None
-    wanted = np.array([variable_of(v) == column.variable for v in job.variables])[found.variables]
+    mine = np.array([variable_of(v) == column.variable for v in job.variables])
+    place = _only_place(mine, found)
+    if place is not None and not column.repeated:
+        return _take(columns, column.attribute, found.rows[place :: len(found.rows) // len(found)])
+    wanted = mine[found.variables]
     bound = found.rows[wanted]
     ptr = np.concatenate([[0], np.cumsum(wanted)])[found.ptr]
     if column.repeated:
@@ -185,3 +189,14 @@ def _attribute(job: Job, column: ResultColumn, found: Found, columns: Columns) -
     rows = np.full(len(found), -1, np.int64)
     rows[np.repeat(np.arange(len(found)), counts)] = bound
     return _take(columns, column.attribute, pa.array(rows, mask=rows < 0))
+
+
+def _only_place(mine: NDArray[np.bool_], found: Found) -> int | None:
+    """Find the place of a variable where all matches bind the same variables in one order."""
+    count = len(found)
+    length = len(found.rows) // count if count else 0
+    if not length or not (found.ptr == np.arange(count + 1) * length).all():
+        return None
+    bound = found.variables.reshape(count, length)
+    places = np.flatnonzero(mine[bound[0]])
+    return int(places[0]) if len(places) == 1 and (bound == bound[0]).all() else None

@@ -183,10 +183,15 @@ def needed(job: Job, state: PartitionState, batch: pa.Table) -> Columns:
     if job.plan.columns is not None:
         batch = batch.select([name for name in batch.column_names if job.reads(name)])
     columns = Columns(batch)
-    kept = columns.numbers(state.keys) >= 0
+    fitting = np.ones(len(batch), np.bool_)
     if drops_events(job.plan):
-        kept &= job.bits_of(columns) != 0
-    return columns if kept.all() else Columns(batch.filter(pa.array(kept)))
+        fitting = job.bits_of(columns) != 0
+    if job.plan.skip is None and not fitting.all():
+        # Before their keys are looked up: most events fit no variable of a rare pattern. With SKIP
+        # the order of all keys decides which mistake is reported first.
+        columns, fitting = Columns(batch.filter(pa.array(fitting))), fitting[fitting]
+    kept = (columns.numbers(state.keys) >= 0) & fitting
+    return columns if kept.all() else Columns(columns.batch.filter(pa.array(kept)))
 
 
 def closing(
