@@ -256,10 +256,10 @@ def telling(name: str, whole: Any, used: list[str]) -> Any:
     return tell
 
 
-def test_auto_uses_a_gpu_for_joins_of_many_events(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_uses_a_gpu_for_many_events(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[str] = []
     monkeypatch.setattr(runtime, "find_device", lambda: (found_device.Found.GPU, "simulated"))
-    for name in ("find_rows", "fold_slots", "count_pairs"):
+    for name in ("rows_on_device", "fold_columns", "count_pairs"):
         monkeypatch.setattr(selecting, name, telling(name, getattr(selecting, name), used))
     texts = [
         "SELECT ts FROM s WHERE x > 1",
@@ -274,4 +274,9 @@ def test_auto_uses_a_gpu_for_joins_of_many_events(monkeypatch: pytest.MonkeyPatc
     for text in texts:
         query = cepheid.query(text)
         assert query.run(many(50), device="auto").equals(query.run(many(50)))
-    assert used == ["count_pairs"], "filters and aggregates take less time on the CPU"
+    assert used == ["rows_on_device", "fold_columns", "count_pairs"]
+    used.clear()
+    for text in ("SELECT ts FROM s WHERE k = 'a'", "SELECT SUM(x + 1) AS total FROM s"):
+        query = cepheid.query(text)
+        assert query.run(many(50), device="auto").equals(query.run(many(50)))
+    assert not used, "columns that the host must read take less time on the CPU"

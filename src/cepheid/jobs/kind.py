@@ -135,11 +135,6 @@ class Kind(ABC):
         del plan
         return "only aggregates of matches run on a GPU"
 
-    def why_slower_on_device(self, plan: Any) -> str:
-        """Explain why the CPU is faster than a GPU that can run a query; empty if it is not."""
-        del plan
-        return ""
-
     def device_job(self, plan: Any) -> DeviceJob:
         """Create the job that a GPU runs, if ``why_not_on_device`` has no reason against it."""
         raise AssertionError(plan)

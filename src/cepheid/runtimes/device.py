@@ -39,8 +39,6 @@ def explain_device(plan: Plan) -> str:
         return f"device  cpu: the GPU does not work: {name}"
     if found is not Found.GPU:
         return f"device  cpu: {name}"
-    if slower := kind_of(plan).why_slower_on_device(plan):
-        return f"device  cpu: {slower}"
     least = SMALL_JOIN if len(plan.streams) > 1 else SMALL_ROWS
     return f"device  gpu: {name}; tables of fewer than {least:,} events stay on the cpu"
 
@@ -137,14 +135,13 @@ def join_on(plan: SelectPlan, tables: Sequence[pa.Table], name: str) -> pa.Table
 
 def _fits(plan: Plan, device: Device, rows: int | None) -> bool:
     """Check whether a query runs on the GPU; refuse one for which it was asked (E552)."""
-    kind = kind_of(plan)
-    why = kind.why_not_on_device(plan)
+    why = kind_of(plan).why_not_on_device(plan)
     if device is Device.GPU:
         if why:
             raise refuse_query(why, plan.text)
         return True
     least = SMALL_JOIN if len(plan.streams) > 1 else SMALL_ROWS
-    return not why and not kind.why_slower_on_device(plan) and (rows is None or rows >= least)
+    return not why and (rows is None or rows >= least)
 
 
 def _answer(

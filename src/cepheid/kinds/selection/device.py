@@ -40,7 +40,7 @@ class DeviceSelect:
     """A SELECT whose operators run on a device."""
 
     def __init__(self, plan: SelectPlan) -> None:
-        self._job = LocalSelect(plan, DeviceOperators())
+        self._plan = plan
 
     @property
     def in_order(self) -> bool:
@@ -53,21 +53,34 @@ class DeviceSelect:
         return True
 
     def answer(self, events: pa.Table | pa.RecordBatchReader, *, forced: bool) -> pa.Table | None:
-        """Run over the events of one stream."""
-        del forced
+        """Run over the events of one stream; None where the host would have to read columns."""
         assert isinstance(events, pa.Table), "all events are there"
-        select = self._job.plan.select
+        select = self._plan.select
         if select.kind is SelectKind.FILTER:
             events = read_only(events, select.streams[0])
-        return self._job.answer_table(events, BATCH_ROWS)
+        job = LocalSelect(self._plan, DeviceOperators(alone=not forced))
+        try:
+            return job.answer_table(events, BATCH_ROWS)
+        except _Unread:
+            return None
 
     def answer_streams(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Join two streams."""
-        return self._job.answer_streams(tables)
+        return LocalSelect(self._plan, DeviceOperators()).answer_streams(tables)
+
+
+class _Unread(Exception):  # noqa: N818  # it never leaves this module
+    """The device cannot read the columns of a table alone."""
 
 
 class DeviceOperators(Operators):
-    """The operators on a device."""
+    """The operators on a device; ``alone`` if the host may not read columns for them.
+
+    The host takes longer for that than a CPU takes for filters and aggregates.
+    """
+
+    def __init__(self, *, alone: bool = False) -> None:
+        self._alone = alone
 
     def keep(self, table: pa.Table, conditions: Sequence[tree.Expression]) -> pa.Table:
         """Keep the events for which all conditions are true, in order."""
@@ -76,6 +89,8 @@ class DeviceOperators(Operators):
         kept = keep_there(table, conditions)
         if kept is not None:
             return kept
+        if self._alone:
+            raise _Unread
         columns, length = Columns(table), len(table)
 
         def look_up(attribute: tree.Attribute) -> tuple[int, Vector]:
@@ -89,7 +104,10 @@ class DeviceOperators(Operators):
         self, select: Selection, time: str, table: pa.Table, sums: SumBounds
     ) -> Stretches | None:
         """Aggregate columns as they lie in Arrow; None where the host must read them."""
-        return measure_there(select, time, table, sums)
+        found = measure_there(select, time, table, sums)
+        if found is None and self._alone:
+            raise _Unread
+        return found
 
     def fold(
         self, measured: Sequence[Measured], rows: Codes, slots: Codes, size: int

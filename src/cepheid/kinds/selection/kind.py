@@ -85,12 +85,6 @@ class SelectKind(Kind):
             return "COUNT(DISTINCT) and PERCENTILE, also estimated, keep values on the CPU"
         return ""
 
-    def why_slower_on_device(self, plan: SelectPlan) -> str:
-        """Keep filters and aggregates of one stream on the CPU, where they were measured faster."""
-        if len(plan.streams) > 1:
-            return ""
-        return "SELECT over one stream takes less time there; joins gain on a GPU"
-
     def device_job(self, plan: SelectPlan) -> DeviceJob:
         """Create the job that a GPU runs: filters, folds and pairs."""
         from cepheid.kinds.selection.device import DeviceSelect

@@ -35,7 +35,7 @@ THREADS = 128
 """Threads of a block that compares pairs."""
 
 TILE = 64
-SORTED_THREADS = ((1 << 12, 64), (1 << 14, 128))
+SORTED_THREADS = ((1 << 10, 32), (1 << 12, 64), (1 << 13, 128))
 SORTED_THREADS_MOST = 256
 """Events of a tile, and threads of a block that sorts, by the average length of segments."""
 
@@ -45,9 +45,9 @@ SIMULATED, SIMULATED_TILE = 8, 4
 PAIRS_PER_SECOND = 3e11
 PAIRS_OF_A_BLOCK = 1.5e9
 SORTED_PER_SECOND = 8e9
-SORTED_OF_A_BLOCK = 8e7
+SORTED_OF_A_BLOCK = 1.4e7
 CPU_EVENT_SECONDS = 200e-9
-"""Rates of a device, of one of its blocks, and of the CPU: pairs, and events times runs."""
+"""Rates of an H200, of one of its blocks, and of the CPU: pairs, and events times levels."""
 
 ROOM_ROWS = 1 << 27
 """Events of segments that are on the device at once; each part takes 16 bytes."""
