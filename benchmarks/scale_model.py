@@ -28,10 +28,10 @@ from cepheid.runtimes.spark import scan
 from cepheid.spark.session import session
 
 QUERY = "RETURN key, COUNT(*) PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key WITHIN 10 s SLIDE 10 s"
-SMALL, LARGE = (1_000_000, 2_000_000), 4_000_000
+SMALL, LARGE = (1_000_000, 2_000_000), 8_000_000
 LIVE_FILES = 4
 WORKERS = (1, 2, 4)
-ROUNDS, WARM = 3, 8
+ROUNDS, WARM = 2, 5
 GROUP_ROWS = 250_000
 RATE = 100_000
 """Events a second of the stream that is written."""
@@ -152,7 +152,7 @@ def measure_batch(root: Path, tell: Any) -> Fit:
                 return Run(min(run.spark_s for run in runs), min(runs, key=_work).tasks)
 
             # The JVM compiles in the first runs.
-            least(SMALL[0], WARM if model is None else 2)
+            least(SMALL[0], WARM)
             if model is None:
                 points = [(count, least(count)) for count in SMALL]
                 model = fitted([(count, _work(run)) for count, run in points], size)
@@ -173,11 +173,12 @@ def _work(run: Run) -> float:
 
 def measure_live(root: Path, tell: Any) -> Fit:
     """Fit the live model to small micro-batches, and compare it with large ones."""
-    counts = [count // 10 for count in (*SMALL, LARGE)]
+    counts = [count // 10 for count in (*SMALL, LARGE // 2)]
     spent = {}
     with session("local[2]") as spark:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
         pid = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
-        for number, count in enumerate([counts[0], counts[0], *counts, *counts]):
+        for number, count in enumerate([counts[0], counts[0], *counts]):
             folder = root / f"live-{count}"
             if not folder.exists():
                 write_events(folder, count * LIVE_FILES, LIVE_FILES)
