@@ -57,6 +57,7 @@ class Columns:
 
     def __init__(self, batch: pa.Table) -> None:
         self.batch = batch
+        self._names = frozenset(batch.column_names)
         self._vectors: dict[str, Vector] = {}
         self._ticks: dict[str, Vector] = {}
         self._masks: dict[tree.Expression, NDArray[np.bool_]] = {}
@@ -134,10 +135,10 @@ class Columns:
 
     def arrow(self, name: str) -> pa.ChunkedArray[Any]:
         """Return a column as it came."""
-        if name in self.batch.column_names:
+        if name in self._names:
             return self.batch.column(name)
         outer, _, inner = name.partition(".")
-        if inner and outer in self.batch.column_names:
+        if inner and outer in self._names:
             flat = self.batch.select([outer]).flatten()
             for _ in inner.split(".")[1:]:
                 flat = flat.flatten()

@@ -15,12 +15,14 @@ from cepheid.jobs.ordering import sort_events, with_ties_ordered
 from cepheid.jobs.sources import EventSource
 from cepheid.kinds.pipeline.single import as_pipeline
 from cepheid.kinds.workload.answer import batch_rows
+from cepheid.kinds.workload.filters import Filters, is_filter
 from cepheid.kinds.workload.sharing import SharedPlan, share
-from cepheid.plans.plan import Plan, TrendPlan
+from cepheid.plans.plan import Plan, SelectPlan, TrendPlan
 from cepheid.runtimes.workload import run_workload_batches
 from cepheid.store.snapshot import Cover, Interval, Snapshot
 
 Tell = Callable[[int], None]
+Filtering = Mapping[str, SelectPlan]
 
 
 class Pass(NamedTuple):
@@ -53,31 +55,49 @@ def run_pass(plans: Mapping[str, Plan], source: EventSource, span: Interval, tel
         E509 if the events are not in order, and too many to sort.
     """
     trends = {name: TrendPlan.of(plan) for name, plan in plans.items() if plan.shares_passes}
-    beside = {name: as_pipeline(plan) for name, plan in plans.items() if name not in trends}
+    others = {name: plan for name, plan in plans.items() if name not in trends}
+    filters = {
+        name: plan
+        for name, plan in others.items()
+        if isinstance(plan, SelectPlan) and is_filter(plan)
+    }
+    if len(filters) == len(plans):
+        filters.pop(next(iter(filters)))  # A workload has a query.
+    beside = {name: as_pipeline(plan) for name, plan in others.items() if name not in filters}
     shared = share(tuple(trends), list(trends.values()), beside=beside)
     wanted = {shared.first.time, *shared.first.tiebreak}
-    wanted |= {name for plan in shared.all_plans for name in plan.columns or source.schema.names}
+    read = [plan.columns for plan in (*shared.all_plans, *filters.values())]
+    wanted |= {name for columns in read for name in columns or source.schema.names}
     began, seen = clock.perf_counter(), _Seen(shared, span, tell)
     within = source
     if isinstance(source.events, Snapshot):
         within = source._replace(cover=Cover.of(span))
     try:
         tables = seen.in_order(within.tables(sorted(wanted)))
-        rows = _run(shared, with_ties_ordered(tables, shared.first), source.schema)
+        rows = _run(shared, filters, with_ties_ordered(tables, shared.first), source.schema)
     except _OutOfOrderError:
         seen = _Seen(shared, span, tell)
         whole = pa.concat_tables(
             seen.within(within.tables(sorted(wanted))), promote_options="permissive"
         )
-        rows = _run(shared, [sort_events(whole, shared.first)], source.schema)
+        rows = _run(shared, filters, [sort_events(whole, shared.first)], source.schema)
     seconds = clock.perf_counter() - began
     found = {name: rows[name] for name in plans}
     return Pass(found, seen.read, seen.first, seen.last, seconds)
 
 
-def _run(shared: SharedPlan, tables: Iterable[pa.Table], schema: pa.Schema) -> dict[str, pa.Table]:
-    parts = (part for table in tables for part in slices_of(table, batch_rows(shared)))
-    return run_workload_batches(shared, parts, schema)
+def _run(
+    shared: SharedPlan, filters: Filtering, tables: Iterable[pa.Table], schema: pa.Schema
+) -> dict[str, pa.Table]:
+    beside = Filters(filters, schema)
+
+    def parts() -> Iterator[pa.Table]:
+        for table in tables:
+            for part in slices_of(table, batch_rows(shared)):
+                beside.add(part)
+                yield part
+
+    return run_workload_batches(shared, parts(), schema) | beside.end()
 
 
 class _OutOfOrderError(Exception):
