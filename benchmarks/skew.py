@@ -24,7 +24,7 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame
 
 import cepheid
-from cepheid.runtimes.spark import batch, tasks
+from cepheid.runtimes.spark import choice, tasks
 from cepheid.runtimes.spark.key_spread import Spread
 from cepheid.spark.session import session
 
@@ -138,7 +138,7 @@ def main() -> None:
 def line(frame: DataFrame, kind: str, query: str, text: str, place: Path) -> str:
     """Return a line of the table."""
     stage, ratio = next(iter(measure(frame, text, place).items()))
-    with mock.patch.object(batch, "spread_keys", by_hash):
+    with mock.patch.object(choice, "spread_keys", by_hash):
         hashed = next(iter(measure(frame, text, place).values()))
     return f"| {kind} | {query} | `{stage}` | {ratio:.2f} | {hashed:.2f} |\n"
 
