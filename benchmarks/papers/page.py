@@ -56,11 +56,13 @@ def verdicts(entry: Entry, kept: Kept | None) -> Sequence[Verdict]:
 def _summary(entries: Sequence[Entry], results: Mapping[str, Kept]) -> str:
     every = [(entry, verdicts(entry, results.get(entry.key))) for entry in entries]
     claims = [verdict for _, own in every for verdict in own]
-    measured = sum(entry.key in results for entry in entries)
+    measured = sum(entry.key in results and not entry.machine for entry in entries)
+    elsewhere = sum(bool(entry.machine) for entry in entries)
     missing = ", ".join(f"`{entry.key}`" for entry, own in every if not own)
     lines = [
-        f"{len(entries)} figures and tables; {measured} measured. Of {len(claims)} claims "
-        f"{sum(claim.holds for claim in claims)} hold here."
+        f"{len(entries)} figures and tables: {measured} measured by this command, {elsewhere} kept "
+        f"from a machine with a GPU. Of {len(claims)} claims "
+        f"{sum(claim.holds for claim in claims)} hold here, many at smaller sizes than the papers'."
     ]
     if missing:
         lines.append(f"\nNot measured, with the reason below: {missing}.")

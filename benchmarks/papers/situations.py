@@ -297,7 +297,7 @@ def _latency(found: Found) -> Sequence[Verdict]:
             grown[1] > grown[0],
             f"from windows of 500 to 50,000 s the work of ISEQ grows {times(grown[1])} and that of "
             f"a step of Cepheid {times(grown[0])}. A step of {BATCH} events takes Cepheid "
-            f"{mine[50_000]:,.0f} µs, most of it the call, where ISEQ's kernel needs "
+            f"{mine[50_000]:,.0f} µs, the whole call, where ISEQ's kernel needs "
             f"{theirs[50_000]:,.0f} µs of work",
         ),
         Verdict(

@@ -274,7 +274,7 @@ def _complexity(found: Found) -> Sequence[Verdict]:
         Verdict(
             max(replay.values()) / min(replay.values()) < 2,
             f"a replay's time differs by {times(max(replay.values()) / min(replay.values()))} "
-            "between numbers of symbols, since matching and not reading takes most of it here",
+            "between numbers of symbols",
         ),
     )
 
@@ -286,8 +286,8 @@ def _strategies(found: Found) -> Sequence[Verdict]:
     return (
         Verdict(
             best_gain > 10,
-            f"the chosen look-ups gain up to {times(best_gain)} (the paper: up to 20 times): a "
-            "small store leaves little to skip, and planning takes a part of what is left",
+            f"the chosen look-ups gain up to {times(best_gain)} (the paper: up to 20 times, "
+            "with 50 times the events)",
         ),
         Verdict(
             min(gains["all"].values()) < 1,
