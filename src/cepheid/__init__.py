@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cepheid import metrics as metrics
     from cepheid import pictures as pictures
     from cepheid.api import CompiledQuery, query
-    from cepheid.bundled_events import bundled
+    from cepheid.bundled_events import bundled as bundled
     from cepheid.discovery.discover import discover
     from cepheid.errors import (
         BindError,
@@ -78,7 +78,6 @@ __all__ = [
     "QuerySyntaxError",
     "UnsupportedError",
     "Workload",
-    "bundled",
     "discover",
     "function",
     "limits",
@@ -105,4 +104,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_MODULES, "__version__"])
+    return sorted([*__all__, *_MODULES, "bundled", "__version__"])
