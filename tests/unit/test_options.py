@@ -139,7 +139,7 @@ def with_events(name: str) -> list[Case]:
             cases.append((function, "bad", events | {"watermark": "1 second", "bad": bad}))
         for option in ("max_ahead", "idle"):
             cases.append((function, option, events | {"watermark": "1 second", option: NONSENSE}))
-    for option in ("allowed_lateness", "since", "backfill"):
+    for option in ("allowed_lateness", "since", "backfill", "marks"):
         cases.append(("stream", option, events | {"watermark": "1 second", option: NONSENSE}))
     if name == "store":
         for option, value in (("format", "json"), ("engine", "spark"), ("schema", EVENTS)):
