@@ -186,7 +186,16 @@ class Typing:
             message = "a comparison with `NULL` is never true"
             help_ = f"write `{format_expression(test)}`"
             self._findings.add("W205", message, comparison.span, help_)
+        if isinstance(left, tree.Literal) and isinstance(right, tree.Literal):
+            self._check_texts(left, right, comparison)
         return _B
+
+    def _check_texts(self, left: tree.Literal, right: tree.Literal, whole: tree.Binary) -> None:
+        """Warn of two texts that are compared: one is a column in the quotes of other SQL."""
+        if _is_text(left) and _is_text(right):
+            message = "this compares two texts, so it is the same for all events"
+            help_ = "both kinds of quotes make a text: write a column without them"
+            self._findings.add("W210", message, whole.span, help_)
 
     def _check_comparable(
         self, left: tree.Expression, right: tree.Expression, whole: tree.Expression
