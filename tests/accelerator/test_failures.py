@@ -52,7 +52,7 @@ def untold(monkeypatch: pytest.MonkeyPatch) -> None:
 def found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``auto`` use the simulator, also for small tables."""
     monkeypatch.setattr(runtime, "find_device", lambda: (device.Found.GPU, "simulated"))
-    monkeypatch.setattr(runtime, "SMALL_ROWS", 0)
+    monkeypatch.setattr(runtime, "SMALL_PATTERN", 0)
     monkeypatch.setattr(workload_device, "SMALL_ROWS", 0)
 
 

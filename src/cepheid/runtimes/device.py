@@ -25,6 +25,9 @@ BATCH_ROWS = 1 << 24
 SMALL_ROWS = 1 << 20
 """Tables up to this size stay on the CPU unless the device is requested."""
 
+SMALL_PATTERN = 1 << 19
+"""The same for patterns, for which the CPU does more."""
+
 SMALL_JOIN = 1 << 14
 """The same for joins, which look at many candidates for an event."""
 
@@ -39,8 +42,14 @@ def explain_device(plan: Plan) -> str:
         return f"device  cpu: the GPU does not work: {name}"
     if found is not Found.GPU:
         return f"device  cpu: {name}"
-    least = SMALL_JOIN if len(plan.streams) > 1 else SMALL_ROWS
-    return f"device  gpu: {name}; tables of fewer than {least:,} events stay on the cpu"
+    return f"device  gpu: {name}; tables of fewer than {least_rows(plan):,} events stay on the cpu"
+
+
+def least_rows(plan: Plan) -> int:
+    """Find the number of events from which on a query runs on a GPU that is not requested."""
+    if not isinstance(plan, SelectPlan):
+        return SMALL_PATTERN
+    return SMALL_JOIN if len(plan.streams) > 1 else SMALL_ROWS
 
 
 def wants_gpu(device: Device) -> bool:
@@ -140,8 +149,7 @@ def _fits(plan: Plan, device: Device, rows: int | None) -> bool:
         if why:
             raise refuse_query(why, plan.text)
         return True
-    least = SMALL_JOIN if len(plan.streams) > 1 else SMALL_ROWS
-    return not why and (rows is None or rows >= least)
+    return not why and (rows is None or rows >= least_rows(plan))
 
 
 def _answer(
