@@ -77,11 +77,11 @@ def code_of(work: Any) -> tuple[str, str]:
 def test_a_library_that_cannot_be_loaded_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
     load = importlib.import_module
 
-    def broken(name: str) -> Any:
+    def broken(name: str, package: str | None = None) -> Any:
         if name == "numba.cuda":
             message = "module 'numpy' has no attribute 'row_stack'"
             raise AttributeError(message)
-        return load(name)
+        return load(name, package)
 
     monkeypatch.setattr(importlib, "import_module", broken)
     device.find_device.cache_clear()
