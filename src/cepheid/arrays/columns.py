@@ -65,6 +65,11 @@ class Columns:
         self._numbers: dict[int, tuple[KeyTable, NDArray[np.int64]]] = {}
         self._joined: dict[str, pa.ChunkedArray[Any]] = {}
 
+    def append(self, name: str, column: pa.Array[Any]) -> None:
+        """Add a column; vectors of the others stay."""
+        self.batch = self.batch.append_column(name, column)
+        self._names = frozenset(self.batch.column_names)
+
     def vector(self, name: str) -> Vector:
         """Return a column as a vector, or say which columns there are."""
         if name not in self._vectors:

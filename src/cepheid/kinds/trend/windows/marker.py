@@ -70,9 +70,7 @@ class Marker:
         for finder in self._finders:
             marks = finder.find(columns, key, ts, len(keys))
             found.append(marks)
-            # The next ones may depend on it; vectors of the other columns stay.
-            column: Any = pa.array(marks)
-            columns.batch = columns.batch.append_column(finder.name, column)
+            columns.append(finder.name, pa.array(marks))  # The next ones may depend on it.
         return found
 
 
