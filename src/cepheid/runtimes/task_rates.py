@@ -29,6 +29,8 @@ class TaskRates(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     stage_ms, task_ms
         To plan and start a stage of Spark, and a Python task of it.
+    driver_ms
+        To hand one task to an executor; the driver does so one after the other.
     value_ns
         To read a value of a Parquet file in Python.
     scan_ns, row_ns
@@ -43,6 +45,7 @@ class TaskRates(msgspec.Struct, frozen=True, kw_only=True):
 
     stage_ms: float = 40.0
     task_ms: float = 20.0
+    driver_ms: float = 1.0
     value_ns: float = 10.0
     scan_ns: float = 30.0
     row_ns: float = 60.0

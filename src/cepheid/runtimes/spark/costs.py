@@ -20,9 +20,6 @@ TASKS_PER_CORE = (1, 2, 4, 8)
 LAST_TASK = 0.3
 """The share of a task for which other cores wait at the end of a stage."""
 
-DRIVER_MS = 1.0
-"""To hand one task to an executor; the driver does so one after the other."""
-
 REACHES_MIN = 2
 """The minimum ratio of a range of time to the margin that its task also reads."""
 
@@ -106,7 +103,7 @@ class _Costs:
         cores, one = self.facts.cores, work / tasks
         waves = -(-tasks // cores)
         busy = max(ratio * one, work / min(tasks, cores)) + LAST_TASK * one
-        start = self.rates.stage_ms + waves * self.rates.task_ms + tasks * DRIVER_MS
+        start = self.rates.stage_ms + waves * self.rates.task_ms + tasks * self.rates.driver_ms
         return start / 1e3 + busy
 
     def times(self) -> float:
