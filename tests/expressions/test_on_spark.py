@@ -125,6 +125,8 @@ def agrees(case: Case, row: Row) -> bool:
     large = any(abs(value) >= 2**53 for value in numbers)
     if case.text.endswith("AS BIGINT)") and 2.0**63 in row:
         return False  # Spark makes 2^63 - 1 of it.
+    if case.text == "LOCATE('a', a, b)" and row[1] is None:
+        return False  # Spark makes 0 of it.
     if case.text.startswith(("LOCATE", "SUBSTRING")):  # Their places are INT in Spark.
         return all(abs(value) < 2**31 for value in numbers)
     mixed = set(case.kinds) == {"whole", "double"} or "9007199254740992" in case.text
