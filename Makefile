@@ -10,7 +10,7 @@ LOCK := requirements/dev.txt
 READY := $(VENV)/.ready
 STAMP := $(VENV)/.installed
 UV_INSTALL = uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint $(LOCK)
-# Tests of Spark go to one worker, with one JVM; they wait a part of their time, so there is one worker more than cores.
+# Tests of Spark go to two workers, each with a JVM; they wait a part of their time, so there is one worker more than cores.
 TEST_WORKERS ?= 3
 PYTEST := $(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
 OLDEST := $(CURDIR)/build/spark-4.0
@@ -85,10 +85,20 @@ build/eql/.fetched: | $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(@D) 'eql==1.0.*'
 	@touch $@
 
-# Without a network the tests with the package eql are left out, and one line says so.
+# Only tests of the cluster need them, so they are no dependencies.
+.PHONY: cluster-parts
+cluster-parts: build/cluster/.fetched ## Fetch an S3 server and the client of Spark Connect, for tests of the cluster
+
+build/cluster/.fetched: | $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(@D) 'moto[s3]==5.2.*' 'flask==3.*' 'flask-cors==6.*' \
+		'grpcio==1.85.*' 'grpcio-status==1.85.*' 'googleapis-common-protos==1.76.*' 'zstandard==0.25.*'
+	@touch $@
+
+# Without a network the tests with these packages are left out, and one line says so.
 .PHONY: judge
 judge:
 	@$(MAKE) -s eql || echo "Left out: tests with the package eql, as it could not be fetched"
+	@$(MAKE) -s cluster-parts || echo "Left out: tests with an object store and Spark Connect, as they could not be fetched"
 
 # Without Maven the tests of Kafka are left out, and one line says so.
 .PHONY: broker
@@ -211,6 +221,13 @@ sbom: dist ## Write dist/cepheid.cdx.json, the bill of materials of all extras; 
 .PHONY: site
 site: build/site-env/.installed ## Build the site of the documentation into build/site; any warning is an error
 	@NO_MKDOCS_2_WARNING=1 build/site-env/bin/mkdocs build --quiet --strict --config-file site/mkdocs.yml
+
+.PHONY: site-version
+site-version: export PATH := $(CURDIR)/build/site-env/bin:$(PATH)
+site-version: build/site-env/.installed ## Commit the site of this version to the branch gh-pages, beside those of others
+	@NO_MKDOCS_2_WARNING=1 mike --quiet deploy --config-file site/mkdocs.yml --update-aliases \
+		$$(sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p' pyproject.toml) latest
+	@mike --quiet set-default --config-file site/mkdocs.yml latest
 
 .PHONY: notebooks
 notebooks: ## Make notebooks of the guides, in build/notebooks

@@ -18,14 +18,16 @@ import numpy as np
 import pyarrow as pa
 from benchmarks.accelerator_engine import split, trends, workloads
 from benchmarks.accelerator_measure import device_seconds, line, seconds
+from benchmarks.thesis_operators import launches, operators, streams
+from benchmarks.thesis_operators.compiling import aggregate_compiled
+from benchmarks.thesis_operators.filtering import HostFilter, pinned
+from benchmarks.thesis_operators.operators import Bounds, Work
+from benchmarks.thesis_operators.persistent import PersistentCounter
 from numba import cuda, get_num_threads
 
 import cepheid
-from cepheid.accelerator import launches, linear, operators, streams
+from cepheid.accelerator import linear
 from cepheid.accelerator.device import find_device
-from cepheid.accelerator.filtering import HostFilter, pinned
-from cepheid.accelerator.operators import Bounds, Work
-from cepheid.accelerator.persistent import PersistentCounter
 from cepheid.accelerator.systems import system_of
 from cepheid.arrays.columns import value_keys
 from cepheid.events.schema import ValueKind
@@ -183,7 +185,7 @@ def sum_kernels(
 
     def compiled_in(threads: int) -> Any:
         sizes = linear.Sizes(threads, 0, 64)
-        return device.aggregate_compiled(events, ptr, sizes, flags, out=room)
+        return aggregate_compiled(device, events, ptr, sizes, flags, out=room)
 
     for columns in (3, 1):
         found[f"tables, {columns} columns a thread"] = lambda c=columns: tables(c)

@@ -78,7 +78,7 @@ def points(length: int, seed: int = 1) -> np.ndarray[Any, Any]:
 
 def filter_cases() -> Iterator[Case]:
     """Yield figure 4.10: selectivity at one batch size, batch size at one selectivity."""
-    from cepheid.accelerator import launches, operators
+    from benchmarks.thesis_operators import launches, operators
 
     def case(figure: str, x: float, length: int, selectivity: float) -> Case:
         columns = points(length)
@@ -101,7 +101,7 @@ def filter_cases() -> Iterator[Case]:
 
 def window_cases() -> Iterator[Case]:
     """Yield figure 4.11: sums of windows that are evaluated again for every event of a batch."""
-    from cepheid.accelerator import launches, operators
+    from benchmarks.thesis_operators import launches, operators
 
     for power in (12, 14, 16, 18, 20):
         values = np.random.default_rng(1).random((1 << power) + PROBES)
@@ -120,7 +120,7 @@ def window_cases() -> Iterator[Case]:
 
 def join_cases() -> Iterator[Case]:
     """Yield figure 4.12: selectivity at one window, window at one selectivity."""
-    from cepheid.accelerator import launches, operators
+    from benchmarks.thesis_operators import launches, operators
 
     left = points(PROBES, 3)
     sample = ((points(2048, 4)[:, :, None] - points(2048, 5)[:, None, :]) ** 2).sum(0).ravel()
@@ -146,8 +146,8 @@ def join_cases() -> Iterator[Case]:
 
 def pattern_cases() -> Iterator[Case]:
     """Yield figures 4.13 and 4.14: partial matches, and steps of a pattern."""
-    from cepheid.accelerator import sequences
-    from cepheid.accelerator.sequences import ANY, NEXT, Step
+    from benchmarks.thesis_operators import sequences
+    from benchmarks.thesis_operators.sequences import ANY, NEXT, Step
 
     def case(figure: str, x: float, length: int, steps: list[Step], semantics: str) -> Case:
         columns, times = points(length), np.arange(length)
@@ -173,8 +173,7 @@ def pattern_cases() -> Iterator[Case]:
 def measure(file: Path) -> None:
     """Measure everything and write it down."""
     from benchmarks.accelerator_measure import device_seconds, line, seconds
-
-    from cepheid.accelerator.operators import Work
+    from benchmarks.thesis_operators.operators import Work
 
     works = dict(zip(METHODS, (Work(), Work(parallel=True), Work("gpu")), strict=False))
     found = []

@@ -36,6 +36,41 @@ PATTERNS = {
     "an edge predicate, windows of 2^10": "RETURN COUNT(*) PATTERN A S+ "
     "WHERE S.price > NEXT(S).price WITHIN 1024 us SLIDE 1024 us",
 }
+WINDOWS = {
+    "windows without SLIDE, COUNT": f"RETURN LOG2(COUNT(*)) {TRENDS} WITHIN 1 ms",
+    "windows without SLIDE, COUNT, SUM, MIN": "RETURN COUNT(*), SUM(A.small), MIN(A.price) "
+    "PATTERN SEQ(A, B, C) WITHIN 100 us",
+    "windows of 1,000 events": f"RETURN LOG2(COUNT(*)) {TRENDS} "
+    "WITHIN 1000 EVENTS SLIDE 500 EVENTS",
+    "windows of 10,000 events by key": "RETURN key, COUNT(*) PATTERN SEQ(A, B) WHERE [key] "
+    "GROUP-BY key WITHIN 10000 EVENTS SLIDE 10000 EVENTS",
+}
+"""Windows whose columns the host reads; over fewer events."""
+
+MATCHES = {
+    "matches of two, a comparison": "RETURN a.ts, b.price PATTERN SEQ(A a, B b) "
+    "WHERE a.price < b.price - 3 WITHIN 64 us",
+    "matches of three, comparisons": "RETURN a.ts, c.ts AS last PATTERN SEQ(A a, B b, C c) "
+    "WHERE a.price < b.price AND b.price < c.price WITHIN 16 us",
+}
+SWEEPS = {
+    "SWEEP, 10^3 values": ("0.001 TO 1 STEP 0.001", 20),
+    "SWEEP, 10^4 values": ("0.0001 TO 1 STEP 0.0001", 20),
+    "SWEEP, 10^5 values": ("0.00001 TO 1 STEP 0.00001", 23),
+}
+SWEEP = "RETURN LOG2(COUNT(*)) PATTERN SEQ(A+, B) WHERE A.price > SWEEP p ({}) WITHIN {w} SLIDE {w}"
+SWEEP_WINDOW = "1 s"
+SITUATIONS = {
+    "situations of two conditions": "DEFINE High AS price > 0.5 AT LEAST 3 us, Low AS price < -1.0 "
+    "SITUATIONS High, Low RETURN COUNT(High), MAX(High.price), SUM(Low.small)",
+    "situations that overlap": "DEFINE High AS price > 0.2, Few AS small < 5 "
+    "PATTERN High overlaps Few WITHIN 1 ms",
+    "MATCH_RECOGNIZE, falling runs": "SELECT * FROM s MATCH_RECOGNIZE (ORDER BY ts "
+    "MEASURES FIRST(A.ts) AS began, COUNT(B.*) AS falls PATTERN (A B+ C) "
+    "DEFINE B AS B.price < PREV(B.price), C AS C.price > PREV(C.price))",
+}
+"""Conditions are evaluated by the host where it is a row pattern; over fewer events."""
+
 SELECTS = {
     "SELECT, filter, a tenth passes": "SELECT ts, price FROM s WHERE price > 1.2816 AND small < 9",
     "SELECT, windows of 2^16": "SELECT COUNT(*), SUM(small), MIN(price), MAX(price), AVG(price) "
@@ -43,6 +78,9 @@ SELECTS = {
     "SELECT, sliding, by 100 keys": "SELECT key, COUNT(*), SUM(small), MAX(price) FROM s "
     "GROUP BY key WINDOW 1 s SLIDE 100 ms",
 }
+LIVE_ROWS = 1 << 18
+"""Events of a micro-batch."""
+
 JOIN = (
     "SELECT a.ts, b.ts AS later FROM s a JOIN s b ON a.price - b.price > 6.5 WINDOW 512 us",
     18,
@@ -102,6 +140,20 @@ def measure(what: str, text: str, table: pa.Table, runs: int, *, profile: bool) 
         print_profile(lambda: query.run(table, device="gpu"))
 
 
+def measure_live(what: str, text: str, table: pa.Table) -> None:
+    """Feed a live query on each device in micro-batches, the second time with warm kernels."""
+    taken = {}
+    for device in ("cpu", "gpu", "auto"):
+        for _ in range(2):
+            running = cepheid.query(text).live(table.schema, device=device)
+            begin, rows = time.perf_counter(), 0
+            for first in range(0, len(table), LIVE_ROWS):
+                rows += len(running.feed(table.slice(first, LIVE_ROWS)))
+            rows += len(running.close())
+            taken[device] = time.perf_counter() - begin
+    line(what, rows=str(rows), **{name: rate(len(table), t) for name, t in taken.items()})
+
+
 class using:  # noqa: N801  # read as a word
     """Let Arrow, and with it the engine, use a number of threads."""
 
@@ -116,7 +168,8 @@ class using:  # noqa: N801  # read as a word
 
 
 def rate(events_: int, taken: float) -> str:
-    return f"{events_ / taken / 1e6:.0f} M/s"
+    value = events_ / taken / 1e6
+    return f"{value:.0f} M/s" if value >= 10 else f"{value:.2f} M/s"
 
 
 def print_profile(work: Callable[[], object], rows: int = 14) -> None:
@@ -161,6 +214,20 @@ def main() -> None:
     for what, text in (PATTERNS | SELECTS).items():
         if options.only in what:
             measure(what, text, table, options.runs, profile=options.profile)
+    few = table.slice(0, 1 << min(23, options.power))
+    for what, text in (WINDOWS | MATCHES | SITUATIONS).items():
+        if options.only in what:
+            measure(what, text, few, options.runs, profile=options.profile)
+    for what, (values, power) in SWEEPS.items():
+        if options.only in what:
+            text = SWEEP.format(values, w=SWEEP_WINDOW)
+            own = table.slice(0, 1 << min(power, options.power))
+            measure(what, text, own, options.runs, profile=options.profile)
+    if options.only in "live":
+        measure_live(
+            "live SELECT, sliding, by 100 keys", SELECTS["SELECT, sliding, by 100 keys"], few
+        )
+        measure_live("live situations", SITUATIONS["situations of two conditions"], few)
     if options.only in "COUNT, types as text":
         measure("COUNT, types as text", PATTERNS["COUNT"], texts, options.runs,
                 profile=options.profile)  # fmt: skip

@@ -17,15 +17,13 @@ from collections.abc import Iterator
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from benchmarks import changes, discover, surveys, sweep
 
 import cepheid
-from cepheid.interfaces.chart_file import draw_spec
 from cepheid.kernels.tiers import Tier, forced
 
 VALUES = 100
@@ -118,88 +116,29 @@ def discovery(log: str, key: str) -> Iterator[Line]:
 # Charts ------------------------------------------------------------------------------------------
 
 
+ALERTS = """RETURN symbol, COUNT(*) AS runs PATTERN trade T{{3,}} WHERE [symbol] AND {condition}
+    GROUP-BY symbol WITHIN 10 minutes SLIDE 10 minutes"""
+LIMIT = "T.volume >= SWEEP limit (100 TO 20000 STEP 100)"
+LIMITS = (
+    "T.volume >= SWEEP limit (500 TO 10000 STEP 500) AND T.price >= SWEEP least (20 TO 180 STEP 10)"
+)
+FALLING = """RETURN BLAME() PATTERN trade T+ WHERE [symbol] AND T.price >= NEXT(T).price
+    GROUP-BY symbol TIES arrival"""
+
+
 def draw(folder: Path) -> list[Path]:
     """Draw a sweep, a grid and the blame of events, over the bundled trades."""
     trades = pq.read_table(str(files("cepheid") / "data" / "trades.parquet"))
-    drawn = {"sweep": _curve(trades), "grid": _grid(trades), "blame": _blame(trades)}
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.svg" for name in drawn]
-    for path, spec in zip(paths, drawn.values(), strict=True):
-        draw_spec(spec, path)
-    return paths
-
-
-def _alerts(trades: pa.Table, condition: str, names: list[str]) -> list[dict[str, Any]]:
-    text = f"""RETURN symbol, COUNT(*) AS runs PATTERN trade T{{3,}} WHERE [symbol] AND {condition}
-    GROUP-BY symbol WITHIN 10 minutes SLIDE 10 minutes"""
-    rows = cepheid.query(text).run(trades)
-    return rows.group_by(names).aggregate([([], "count_all")]).to_pylist()
-
-
-def _curve(trades: pa.Table) -> dict[str, Any]:
-    rows = _alerts(trades, "T.volume >= SWEEP limit (100 TO 20000 STEP 100)", ["limit"])
-    return _chart(
-        rows,
-        "Windows with three large trades, for every limit",
-        {"type": "line"},
-        x=_axis("limit", "volume of a large trade"),
-        y=_axis("count_all", "alerts"),
-    )
-
-
-def _grid(trades: pa.Table) -> dict[str, Any]:
-    condition = (
-        "T.volume >= SWEEP limit (500 TO 10000 STEP 500) "
-        "AND T.price >= SWEEP least (20 TO 180 STEP 10)"
-    )
-    rows = _alerts(trades, condition, ["limit", "least"])
-    return _chart(
-        rows,
-        "Alerts for every pair of limits",
-        {"type": "rect"},
-        x=_axis("limit", "volume of a large trade", "ordinal"),
-        y=_axis("least", "least price", "ordinal") | {"sort": "descending"},
-        color=_axis("count_all", "alerts"),
-    )
-
-
-def _blame(trades: pa.Table) -> dict[str, Any]:
-    text = """RETURN BLAME() PATTERN trade T+ WHERE [symbol] AND T.price >= NEXT(T).price
-    GROUP-BY symbol TIES arrival"""
-    found = cepheid.query(text).run(trades.filter(pc.field("symbol") == "SPY"))
-    rows = [
-        {
-            "ts": row["event"]["ts"].isoformat(),
-            "price": row["event"]["price"],
-            "share": row["share"],
-        }
-        for row in found.to_pylist()
-    ]
-    return _chart(
-        rows,
-        "The share of all falling trends of SPY that each trade is in",
-        {"type": "circle", "size": 18},
-        x=_axis("ts", "time", "temporal"),
-        y=_axis("price", "price") | {"scale": {"zero": False}},
-        color=_axis("share", "share of trends") | {"scale": {"scheme": "viridis"}},
-    )
-
-
-def _axis(field: str, title: str, kind: str = "quantitative") -> dict[str, Any]:
-    return {"field": field, "type": kind, "title": title}
-
-
-def _chart(
-    rows: list[dict[str, Any]], title: str, mark: dict[str, Any], **encoding: Any
-) -> dict[str, Any]:
-    return {
-        "data": {"values": rows},
-        "title": title,
-        "width": 640,
-        "height": 300,
-        "mark": mark,
-        "encoding": encoding,
+    spy = trades.filter(pc.field("symbol") == "SPY")
+    drawn = {
+        "sweep": cepheid.query(ALERTS.format(condition=LIMIT)).show(trades).chart(),
+        "grid": cepheid.query(ALERTS.format(condition=LIMITS)).show(trades).chart(),
+        "blame": cepheid.query(FALLING).show(spy).timeline(),
     }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, picture in drawn.items():
+        picture.save(folder / f"{name}.svg")
+    return [folder / f"{name}.svg" for name in drawn]
 
 
 def main() -> None:

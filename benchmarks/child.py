@@ -9,18 +9,17 @@ from __future__ import annotations
 import gc
 import math
 import os
-import resource
 import sys
 import time
 from pathlib import Path
 
 import msgspec
 from benchmarks.cases import Case, LimitReachedError
+from benchmarks.measure import KB_PER_MB, forget_peak, peak_mb
 from benchmarks.methods import prepare, warm_up
 from benchmarks.tasks import CLOCK_VARIABLE, Measurement, Task, Timing
 
 READY = "ready"
-KB_PER_MB = 1024
 
 
 def main() -> None:
@@ -31,9 +30,10 @@ def main() -> None:
     try:
         measurement = _measure(task)
     except LimitReachedError:
-        measurement = Measurement(task, "limit")
+        measurement = Measurement(task, "limit", peak_mb=peak_mb())
     except Exception as error:  # The parent shows it.
-        measurement = Measurement(task, "failed", message=f"{type(error).__name__}: {error}")
+        reason = f"{type(error).__name__}: {error}"
+        measurement = Measurement(task, "failed", peak_mb=peak_mb(), message=reason)
     _say(msgspec.json.encode(measurement).decode())
 
 
@@ -41,12 +41,12 @@ def _measure(task: Task) -> Measurement:
     warm_up(task)
     cases = prepare(task)
     gc.collect()
-    _forget_peak()
+    forget_peak()
     before_mb = _resident_mb()
     _say(READY)
     timings = _time(task, cases)
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KB_PER_MB
-    return Measurement(task, "ok", timings, peak_mb, max(peak_mb - before_mb, 0.0))
+    highest_mb = peak_mb()
+    return Measurement(task, "ok", timings, highest_mb, max(highest_mb - before_mb, 0.0))
 
 
 def _time(task: Task, cases: list[Case]) -> tuple[Timing, ...]:
@@ -72,14 +72,6 @@ def _time(task: Task, cases: list[Case]) -> tuple[Timing, ...]:
 def _say(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-
-
-def _forget_peak() -> None:
-    """Let the peak memory start from now, where Linux permits it."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return
 
 
 def _resident_mb() -> float:

@@ -6,7 +6,6 @@ python -m benchmarks.match_cases v-shape ours 20
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from benchmarks.measure import forget_peak, peak_mb
 
 EVENTS = 20_000
 KEYS = 10
@@ -114,10 +114,11 @@ def first_match(_query: str, _method: str, size: int) -> Callable[[], dict[str, 
         reader = compiled.matches(events)
         reader.read_next_batch()
         first = time.perf_counter() - began
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        forget_peak()
+        before_mb = peak_mb()
         rows = sum(len(reader.read_next_batch()) for _ in range(BATCHES_READ))
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        return {"matches": rows, "first_s": first, "grown_mb": grown / 1024, "ok": True}
+        grown_mb = peak_mb() - before_mb
+        return {"matches": rows, "first_s": first, "grown_mb": grown_mb, "ok": True}
 
     return run
 
@@ -169,7 +170,7 @@ def main() -> None:
         found = run()
         found |= {"seconds": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
         best = found if not best or found["seconds"] < best["seconds"] else best
-    best["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    best["peak_mb"] = peak_mb()
     sys.stdout.write(json.dumps(best) + "\n")
 
 

@@ -1,9 +1,10 @@
 """Predict 16, 128 and 1,000 cores from measured tasks: ``python -m benchmarks.scale_model``.
 
 A few runs on this machine give the processor time of a stage, of a task and of an event, and the
-bytes of an event. A model of cores, network and stragglers is fitted to the small runs, predicts
-the large ones with one, two and four workers, and is compared with what they took; then it is asked
-about clusters that are not here. Times are processor times, because others may use this machine.
+bytes of an event. A model of cores, network and stragglers is fitted to the small runs with one
+worker and with two, predicts the large ones with one, two and four workers, and is compared with
+what they took; then it is asked about clusters that are not here. Times are processor times,
+because others may use this machine: tasks side by side take longer, as they share its caches.
 """
 
 from __future__ import annotations
@@ -28,10 +29,15 @@ from cepheid.runtimes.spark import scan
 from cepheid.spark.session import session
 
 QUERY = "RETURN key, COUNT(*) PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key WITHIN 10 s SLIDE 10 s"
-SMALL, LARGE = (1_000_000, 2_000_000), 8_000_000
+SMALL, LARGE = (8_000_000, 16_000_000), 40_000_000
+LIVE_COUNTS = 200_000, 800_000, 1_600_000
+"""Events of a micro-batch."""
 LIVE_FILES = 4
 WORKERS = (1, 2, 4)
-ROUNDS, WARM = 2, 5
+FITTED_WORKERS = 2
+"""More workers than cores are predicted by the figures of as many as cores."""
+ROUNDS, WARM, LIVE_WARM = 3, 3, 2
+"""Compilers of the JVM take processor time, too, most of it in the first runs."""
 GROUP_ROWS = 250_000
 RATE = 100_000
 """Events a second of the stream that is written."""
@@ -50,24 +56,28 @@ DRIVER_S = 0.001
 
 
 class Fit(NamedTuple):
-    """Seconds of a stage and nanoseconds of an event, and bytes of an event on disk."""
+    """Seconds of a stage and of a task, nanoseconds of an event, and its bytes on disk."""
 
     stage_s: float
+    task_s: float
     event_ns: float
     event_bytes: float
 
     def seconds(self, events: float, cores: int, tasks: int) -> float:
         """Predict a stage with tasks of equal size."""
-        work = events * self.event_ns / 1e9
-        waves = -(-tasks // cores)
-        return self.stage_s + work / tasks * waves
+        one = self.task_s + events / tasks * self.event_ns / 1e9
+        return self.stage_s + one * -(-tasks // cores)
 
 
-def fitted(points: Iterable[tuple[float, float]], size: float) -> Fit:
-    """Fit a line through (events, seconds)."""
-    events, seconds = np.array(list(points)).T
-    slope, start = np.polyfit(events, seconds, 1)
-    return Fit(max(float(start), 0.0), float(slope) * 1e9, size)
+def fitted(points: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
+    """Fit seconds of a task and nanoseconds of an event to (tasks, events, seconds)."""
+    tasks, events, seconds = np.array(list(points)).T
+    slope = np.linalg.lstsq(np.stack([tasks, events], 1), seconds)[0]
+    if slope[1] < 0.0:
+        return float(seconds.mean()), 0.0
+    if slope[0] < 0.0:
+        return 0.0, float((events @ seconds) / (events @ events)) * 1e9
+    return float(slope[0]), float(slope[1]) * 1e9
 
 
 def write_events(folder: Path, count: int, files: int) -> None:
@@ -151,18 +161,21 @@ def measure_batch(root: Path, tell: Any) -> Fit:
                 runs = [batch(spark, pid, files[count], root / "notes") for _ in range(rounds)]
                 return Run(min(run.spark_s for run in runs), min(runs, key=_work).tasks)
 
-            # The JVM compiles in the first runs.
-            least(SMALL[0], WARM)
-            if model is None:
+            # The JVM compiles in the first runs, and more where there are more rows.
+            least(LARGE, WARM)
+            if model is None or workers <= FITTED_WORKERS:
                 points = [(count, least(count)) for count in SMALL]
-                model = fitted([(count, _work(run)) for count, run in points], size)
-                spark_s = min(run.spark_s for _, run in points)
-                model = model._replace(stage_s=spark_s)
-                tell(f"stage {model.stage_s:.2f} s, event {model.event_ns:.0f} ns, {size:.1f} B\n")
-            run = least(LARGE)
+                costs = fitted([(len(run.tasks), count, _work(run)) for count, run in points])
+                model = Fit(min(run.spark_s for _, run in points), *costs, size)
+                tell(f"{workers} workers: stage {model.stage_s:.2f} s, task {model.task_s:.3f} s, ")
+                tell(f"event {model.event_ns:.1f} ns, {size:.1f} B\n")
+                for count, run in points:
+                    tell(f"  {count:,} events: {run.spark_s:.2f} s, tasks {run.tasks}\n")
+            run = least(LARGE, WARM + ROUNDS)
             told, found = model.seconds(LARGE, workers, len(run.tasks)), run.seconds(workers)
             tell(f"| batch, {workers} workers | {len(run.tasks)} | {told:.2f} | {found:.2f} |")
             tell(f" {told / found - 1:+.0%} |\n")
+            tell(f"  {LARGE:,} events: {run.spark_s:.2f} s, tasks {run.tasks}\n")
     assert model is not None
     return model
 
@@ -173,19 +186,21 @@ def _work(run: Run) -> float:
 
 def measure_live(root: Path, tell: Any) -> Fit:
     """Fit the live model to small micro-batches, and compare it with large ones."""
-    counts = [count // 10 for count in (*SMALL, LARGE // 2)]
+    counts = list(LIVE_COUNTS)
     spent = {}
     with session("local[2]") as spark:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         pid = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
-        for number, count in enumerate([counts[0], counts[0], *counts]):
+        for number, count in enumerate([counts[-1]] * LIVE_WARM + counts * ROUNDS):
             folder = root / f"live-{count}"
             if not folder.exists():
                 write_events(folder, count * LIVE_FILES, LIVE_FILES)
             took = live(spark, pid, folder, root / f"checkpoint-{number}")
-            if number > 1:
+            tell(f"  {count:,} events a micro-batch: {took:.2f} CPU s\n")
+            if number >= LIVE_WARM:
                 spent[count] = min(took, spent.get(count, took))
-    model = fitted([(count, spent[count]) for count in counts[:2]], 0.0)
+    batch_s, event_ns = fitted([(1, count, spent[count]) for count in counts[:2]])
+    model = Fit(batch_s, 0.0, event_ns, 0.0)
     told = model.stage_s + counts[2] * model.event_ns / 1e9
     tell(f"micro-batch {model.stage_s:.2f} CPU s, event {model.event_ns:.0f} ns\n")
     tell(f"| live, {counts[2]:,} events a micro-batch | | {told:.2f} | {spent[counts[2]]:.2f} |")
@@ -206,7 +221,7 @@ def predict_batch(model: Fit, footer_s: float, tell: Any) -> None:
     """Tell what bounds a batch query on clusters of other sizes."""
     for cores in CLUSTERS:
         tasks = 8 * cores
-        work = BATCH_EVENTS * model.event_ns / 1e9 / cores
+        work = (BATCH_EVENTS * model.event_ns / 1e9 + tasks * model.task_s) / cores
         network = BATCH_EVENTS * model.event_bytes * 8 / (NODE_GBIT * 1e9 * cores / NODE_CORES)
         driver = BATCH_EVENTS / ROW_GROUP * footer_s + tasks * DRIVER_S
         last = STRAGGLER * max(work, network) / 8

@@ -4,7 +4,8 @@ python -m benchmarks.sigma_corpus FOLDER
 
 FOLDER is a checkout of the repository of the rules, which is not a part of Cepheid. Three things
 are printed: what becomes of all rules, with and without a mapping; why rules are not carried over;
-and how many of the repository's tests, events that a rule must find, are found by `cepheid detect`.
+and how many of the repository's tests, events that a rule must find, are found by `cepheid detect`:
+events of Windows as JSON and as EVTX, and lines of text.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from cepheid.events.windows_log import NUMBERS, flat_event
+from cepheid.events.windows_log import NUMBERS, flat_event, read_windows_log
 from cepheid.interfaces.cli_input import find_rules
 from cepheid.interfaces.detect import detect
 from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules
@@ -43,11 +44,12 @@ REASONS_SHOWN = 12
 
 
 class Test(NamedTuple):
-    """A rule and the events that it must find."""
+    """A rule, the events that it must find, and how many of them if the test says so."""
 
     rule: str
     path: str
     events: list[dict[str, Any]]
+    alerts: int | None
 
 
 def translate(folder: Path, settings: Settings) -> list[Translated]:
@@ -76,49 +78,80 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
         yield from found if isinstance(found, list) else [found]
 
 
-def read_tests(folder: Path) -> Iterator[Test]:
-    """Read the tests that have events of Windows as JSON."""
+def _json_events(file: Path) -> list[dict[str, Any]]:
+    text = file.read_text(encoding="utf-8-sig")
+    return [flat_event(one) for one in _records(text) if "Event" in one]
+
+
+def _evtx_events(file: Path) -> list[dict[str, Any]]:
+    rows = read_windows_log(file).to_pylist()
+    present = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    return [{**row, "ts": row["ts"].isoformat()} for row in present]
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [{"ts": f"2026-01-01T00:00:{n:02}Z", "message": line} for n, line in enumerate(lines)]
+
+
+READERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
+    "json": _json_events,
+    "evtx": _evtx_events,
+    "raw": _lines,
+}
+"""The kinds of files that events of tests are in."""
+
+
+def read_tests(folder: Path, kind: str) -> Iterator[Test]:
+    """Read the tests that have events in files of a kind."""
     for file in sorted((folder / "regression_data").rglob("info.yml")):
         info = yaml.safe_load(file.read_text(encoding="utf-8"))
-        for event_file in sorted(file.parent.glob("*.json")):
-            text = event_file.read_text(encoding="utf-8-sig")
-            events = [flat_event(one) for one in _records(text) if "Event" in one]
+        (told, *_) = info.get("regression_tests_info") or [{}]
+        for event_file in sorted(file.parent.glob(f"*.{kind}")):
+            events = READERS[kind](event_file)
             for rule in info["rule_metadata"]:
-                yield Test(rule["id"], file.parent.relative_to(folder).as_posix(), events)
+                where = file.parent.relative_to(folder).as_posix()
+                yield Test(rule["id"], where, events, told.get("match_count"))
 
 
-def run_tests(folder: Path) -> None:
+def run_tests(folder: Path, kind: str, settings: Settings) -> None:
     """Run the rules of all tests over the events of all tests by `cepheid detect`."""
-    tests = [test for test in read_tests(folder) if test.events]
+    tests = [test for test in read_tests(folder, kind) if test.events]
     names = {name for test in tests for event in test.events for name in event}
     types = {name: "integer" if name in NUMBERS else "text" for name in names - {"ts"}}
-    settings = with_mapping(Settings(types=types), "windows")
-    every = translate(folder, settings)
+    every = translate(folder, settings._replace(types=types))
     by_id = {_identity(rule): rule for rule in every}
     rules = {test.rule: by_id[test.rule] for test in tests if test.rule in by_id}
     with tempfile.TemporaryDirectory() as made:
-        at = Path(made)
-        write_rules(rules.values(), at / "rules")
-        with (at / "events.jsonl").open("w", encoding="utf-8") as out:
-            numbered = [{**e, "test": n} for n, test in enumerate(tests) for e in test.events]
-            numbered.sort(key=lambda one: one["ts"])
-            out.writelines(json.dumps(one) + "\n" for one in numbered)
-        ready = ready_rules(
-            find_rules(str(at / "rules")), EventColumns("ts", "Channel", "us", None)
-        )
-        refusals = Refusals(ready)
-        found = detect(ready, [str(at / "events.jsonl")], refusals)
-    fired = {(alert.rule, alert.row["test"]) for alert in found.alerts}
-    hit = 0
+        fired = _fired(rules.values(), tests, Path(made))
+    hit = counted = 0
     for number, test in enumerate(tests):
         rule = rules.get(test.rule)
-        if rule is not None and (rule.name, number) in fired:
-            hit += 1
-            continue
-        why = "not among the rules" if rule is None else "; ".join(rule.reasons) or "does not fire"
-        print(f"    {test.path}: {why}")
+        found = fired[rule.name, number] if rule is not None else 0
+        hit += found > 0
+        counted += found == test.alerts
+        if not found:
+            why = "not among the rules" if rule is None else "; ".join(rule.reasons)
+            print(f"    {test.path}: {why or 'does not fire'}")
+        elif test.alerts is not None and found != test.alerts:
+            print(f"    {test.path}: {found} alerts, and not {test.alerts}")
     events = sum(len(test.events) for test in tests)
-    print(f"tests: {hit} of {len(tests)} fire, over {events:,} events")
+    told = sum(test.alerts is not None for test in tests)
+    print(f"tests, {kind}: {hit} of {len(tests)} fire, over {events:,} events; ", end="")
+    print(f"{counted} of the {told} that tell the number of alerts have it")
+
+
+def _fired(rules: Iterable[Translated], tests: list[Test], at: Path) -> Counter[tuple[str, int]]:
+    """Count alerts by rule and test: all events are in one file, in the order of time."""
+    write_rules(rules, at / "rules")
+    with (at / "events.jsonl").open("w", encoding="utf-8") as out:
+        numbered = [{**event, "test": n} for n, test in enumerate(tests) for event in test.events]
+        numbered.sort(key=lambda one: one["ts"])
+        out.writelines(json.dumps(one) + "\n" for one in numbered)
+    columns = EventColumns("ts", "Channel", "us", None)
+    ready = ready_rules(find_rules(str(at / "rules")), columns)
+    found = detect(ready, [str(at / "events.jsonl")], Refusals(ready))
+    return Counter((alert.rule, alert.row["test"]) for alert in found.alerts)
 
 
 def _identity(rule: Translated) -> str:
@@ -136,7 +169,9 @@ def main() -> None:
     ):
         start = time.process_time()
         tell(title, translate(folder, settings), time.process_time() - start)
-    run_tests(folder)
+    for kind in ("json", "evtx"):
+        run_tests(folder, kind, with_mapping(Settings(), "windows"))
+    run_tests(folder, "raw", plain)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ python -m benchmarks.situation_cases drivers ours 1000000
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+from benchmarks.measure import peak_mb
 from benchmarks.situation_data import (
     SECOND_US,
     linear_road,
@@ -113,7 +113,7 @@ def main() -> None:
         found |= {"seconds": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
         best = found if not best or found["cpu_s"] < best["cpu_s"] else best
     best["events"] = FLAG_EVENTS if case == "disconnected" else size
-    best["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    best["peak_mb"] = peak_mb()
     sys.stdout.write(json.dumps(best) + "\n")
 
 

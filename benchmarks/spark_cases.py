@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from benchmarks.measure import peak_mb
 from benchmarks.spark_data import event_files
 from pyspark.sql import DataFrame, SparkSession
 
@@ -132,12 +133,9 @@ def cpu_seconds() -> float:
 
 
 def _peak(batches: Any) -> Any:
-    import resource
-
     for _ in batches:
         pass
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    yield pa.RecordBatch.from_pydict({"mb": [used]})
+    yield pa.RecordBatch.from_pydict({"mb": [peak_mb()]})
 
 
 if __name__ == "__main__":

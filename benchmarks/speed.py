@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 from benchmarks import streams
+from benchmarks.baselines import aseq
 from benchmarks.speed_stages import Stages
 
 import cepheid
@@ -49,13 +51,17 @@ NEXT = "RETURN MATCHES PATTERN SEQ(A, B, C) SEMANTICS skip-till-next-match WHERE
 
 
 class Case(NamedTuple):
-    """A query, its events, how they come, and SQL for the same that runs beside it."""
+    """A query, its events, how they come, and what runs beside it.
+
+    That is SQL for the same, or A-Seq's counters over windows of ``counted_us`` without SLIDE.
+    """
 
     query: str
     event_count: int = 5_000_000
     key_count: int = 1_000
     source: str = "file"
     beside: str = ""
+    counted_us: int = 0
 
 
 CASES = {
@@ -68,9 +74,10 @@ CASES = {
     "falling-avg": Case(KEYED.replace("COUNT(*)", "AVG(A.price)").format("A+", FALLS, TEN_SECONDS)),
     "matches": Case(NEXT + TEN_SECONDS),
     "runs": Case(RUNS, source="table", beside=RUNS_SQL),
-    "keys-1e3": Case(KEYED.format("SEQ(A+, B)", "", TEN_MINUTES), 10_000_000, 1_000, "table"),
-    "keys-1e5": Case(KEYED.format("SEQ(A+, B)", "", TEN_MINUTES), 10_000_000, 100_000, "table"),
-    "keys-1e6": Case(KEYED.format("SEQ(A+, B)", "", TEN_MINUTES), 10_000_000, 1_000_000, "table"),
+    **{
+        f"keys-1e{n}": Case(KEYED.format("SEQ(A+, B)", "", TEN_MINUTES), 10_000_000, 10**n, "table")
+        for n in range(7)
+    },
     "plus-table": Case(KEYED.format("SEQ(A+, B)", "", TEN_SECONDS), source="table"),
     "seq-table": Case(KEYED.format("SEQ(A, B, C)", "", TEN_SECONDS), source="table"),
     **{
@@ -79,6 +86,7 @@ CASES = {
             400_000,
             0,
             "table",
+            counted_us=3 * starts * streams.STEP_US,
         )
         for starts in (1, 10, 100, 1_000, 10_000)
     },
@@ -92,7 +100,10 @@ CASES = {
         )
         for panes in (1, 10, 100)
     },
-    "small": Case(KEYED.format("SEQ(A+, B)", "", TEN_SECONDS), 100, 10, "table"),
+    **{
+        name: Case(KEYED.format("SEQ(A+, B)", "", TEN_SECONDS), events, 10, "table")
+        for name, events in (("none", 0), ("one", 1), ("small", 100))
+    },
 }
 """All queries by name; the first rows are those of one Parquet file with 1,000 keys."""
 
@@ -132,7 +143,7 @@ def compare(name: str, sources: dict[str, Path], scale: float, rounds: int) -> N
     for label, ran in found.items():
         best = min(ran, key=lambda one: float(one["cpu_s"]))
         rate = best["events"] / best["cpu_s"] / 1e6
-        beside = f"  {best['cpu_s'] / best['beside_s']:.1f} x SQL" if best["beside_s"] else ""
+        beside = f"  {best['cpu_s'] / best['beside_s']:.1f} x beside" if best["beside_s"] else ""
         shares = "".join(f"{100 * best['shares'][stage]:8.0f}%" for stage in Stages.names)
         print(
             f"{name:14}{label:8}{best['cpu_s']:8.3f}{best['clock_s']:8.3f}{rate:9.2f}"
@@ -156,7 +167,9 @@ def run_child(name: str, source: Path, scale: float, file: str) -> dict[str, Any
 def events_of(case: Case, scale: float) -> pa.Table:
     """Make the events of a case; types in files are text, as in other systems' files."""
     count = max(1, int(case.event_count * scale)) if case.event_count > 1_000 else case.event_count
-    table = streams.uniform(count, key_count=case.key_count, prices=True).table()
+    # A stream without events would have no columns.
+    stream = streams.uniform(max(count, 1), key_count=case.key_count, prices=True)
+    table = stream.table().slice(0, count)
     if case.source == "file":
         place = table.column_names.index("type")
         table = table.set_column(place, "type", table.column("type").cast(pa.string()))
@@ -181,19 +194,36 @@ def measure(case: Case, scale: float, file: str) -> dict[str, Any]:
         run()
     best = min(timings)
 
-    def run_beside() -> Any:
-        return cepheid.sql(case.beside, tables={"events": events})
-
-    beside = [timed(run_beside)[0] for _ in range(rounds + 1)] if case.beside else [0.0]
+    other = beside_of(case, events, answer)
+    beside = min(timed(other) for _ in range(rounds + 1)) if other is not None else (0.0, 0.0)
     return {
         "events": count,
         "cpu_s": best[0],
         "clock_s": best[1],
-        "beside_s": min(beside),
+        "beside_s": beside[0],
+        "beside_clock_s": beside[1],
         "shares": stages.shares(),
         "rows": len(answer),
         "check": check_of(answer),
     }
+
+
+def beside_of(case: Case, events: Any, answer: pa.Table) -> Callable[[], object] | None:
+    """Return what runs beside a query; counters must count what the query did."""
+    if case.beside:
+        return lambda: cepheid.sql(case.beside, tables={"events": events})
+    if not case.counted_us:
+        return None
+    times = events.column("ts").combine_chunks().cast(pa.int64()).to_numpy()
+    codes = events.column("type").combine_chunks().indices.to_numpy()
+
+    def count() -> aseq.Outputs:
+        return aseq.count_within(times, codes, "ABC", case.counted_us)
+
+    found = count()
+    counted = math.fsum(found.counts[found.is_match_end])
+    assert math.isclose(counted, math.fsum(answer.column("count").to_numpy())), "other counts"
+    return count
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float]:
@@ -207,7 +237,7 @@ def check_of(table: pa.Table) -> str:
     """Describe an answer by its length and a sum, to nine digits."""
     last = table.column(table.num_columns - 1)
     values = last if pa.types.is_floating(last.type) else pa.chunked_array([[float(len(table))]])
-    return f"{len(table)} {pa.compute.sum(values).as_py():.9g}"
+    return f"{len(table)} {pa.compute.sum(values).as_py() or 0.0:.9g}"
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from benchmarks.store_figures import (
     plans_table,
     synthetic,
 )
+from benchmarks.store_parts import parts
 from benchmarks.store_plans import AskedTrends, Rows
 from pyarrow import parquet
 from rich.table import Table
@@ -270,7 +271,8 @@ def plans(shrink: int, folder: Path) -> tuple[list[Table], Rows]:
 def run(*, shrink: int, tell: Callable[[str], None], only: str | None = None) -> list[Table]:
     """Measure everything, or one part.
 
-    These are a aggregates, b crimes, c flights, d random queries, e all plans of b and c.
+    These are a aggregates, b crimes, c flights, d random queries, e all plans of b and c, f parts
+    that are read for patterns with conditions on times, and for situations.
     """
     tables = []
     windows: Rows = []
@@ -284,6 +286,10 @@ def run(*, shrink: int, tell: Callable[[str], None], only: str | None = None) ->
             filled(store, SYNTHETIC_EVENTS // shrink)
             found, speeds, planned = synthetic(store, tell)
         tables += found
+    if only in (None, "f"):
+        tell("store: parts")
+        with made_store() as store:
+            tables.append(parts(store, shrink))
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder is not None:
         tables += real(Path(folder), shrink, tell, only)

@@ -1,9 +1,10 @@
 """Events a second of live queries: ``python -m benchmarks.streaming --keys 1000``.
 
-Files of events lie in a folder; each micro-batch takes a few of them. The rate is that of all
+Files of events lie in a folder; each micro-batch takes ``--files`` of them, through Spark's own
+reader of files and, with ``--source folder``, through that of Cepheid. The rate is that of all
 micro-batches but the first ones, in which workers start, from Spark's own progress; the rows are
 compared with those of a batch run. ``--soak SECONDS`` writes files while the query runs instead,
-and tells memory, lag, and how long rows take to leave.
+through the same source, and tells memory, lag, and how long rows take to leave.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,8 +27,11 @@ from pyarrow import parquet
 
 import cepheid
 from cepheid.jobs.kind import needs_of
+from cepheid.plans.needs import Needs
+from cepheid.plans.plan import Plan
 from cepheid.runtimes.spark import stream as spark_stream
 from cepheid.spark import session as spark_session
+from cepheid.spark.file_records import read_folder
 
 QUERIES = {
     "linear": "RETURN key, COUNT(*) PATTERN SEQ(A+, B) GROUP-BY key "
@@ -41,7 +46,6 @@ QUERIES = {
 """By key, and of the whole stream."""
 
 FILE_ROWS = 625_000
-FILES_PER_BATCH = 2
 WARM_UP = 2
 SECOND = 1_000_000
 
@@ -78,15 +82,31 @@ def make_files(folder: Path, keys: int, events: int) -> pa.Table:
 
 def in_one_bucket() -> Any:
     """Return a context in which panes are not kept apart."""
-    return mock.patch.object(spark_stream, "why_no_panes", return_value="for comparison")
+
+    def without_panes(plan: Plan) -> Needs:
+        return msgspec.structs.replace(needs_of(plan), no_panes="for comparison")
+
+    return mock.patch.object(spark_stream, "needs_of", without_panes)
 
 
-def measure(spark: Any, text: str, folder: Path, events: pa.Table) -> Measured:
+def source(spark: Any, folder: Path, files: int | None, *, own: bool) -> Any:
+    """Open a folder as a stream, with Cepheid's own reader or that of Spark.
+
+    A micro-batch takes so many files, or all that are new.
+    """
+    schema = spark.read.parquet(str(folder)).schema
+    if own:
+        return read_folder(spark, str(folder), "parquet", schema, files)
+    reader = spark.readStream.schema(schema)
+    if files is not None:
+        reader = reader.option("maxFilesPerTrigger", files)
+    return reader.parquet(str(folder))
+
+
+def measure(spark: Any, text: str, stream: Any, events: pa.Table) -> Measured:
     """Run a query over all files and compare its rows."""
     output = Path(tempfile.mkdtemp())
-    schema = spark.read.parquet(str(folder)).schema
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH)
-    rows = cepheid.query(text).stream(reader.parquet(str(folder)), watermark="1 second")
+    rows = cepheid.query(text).stream(stream, watermark="1 second")
     writer = rows.writeStream.format("parquet").option("path", str(output / "rows"))
     writer = writer.option("checkpointLocation", str(output / "checkpoint"))
     live = writer.trigger(availableNow=True).start()
@@ -95,15 +115,16 @@ def measure(spark: Any, text: str, folder: Path, events: pa.Table) -> Measured:
         if begin is None and len(live.recentProgress) >= WARM_UP:
             begin = (cpu_seconds(), len(live.recentProgress))
     progress = [p for p in live.recentProgress if p["numInputRows"]]
+    records = [p.observedMetrics["cepheid_records"]["records"] for p in progress]
     steady = progress[WARM_UP:]
     seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in steady]
     cpu = 0.0
     if begin is not None:
-        counted = sum(p["numInputRows"] for p in progress[begin[1] :])
+        counted = sum(records[begin[1] :])
         cpu = (cpu_seconds() - begin[0]) / max(counted, 1) * 1e6
     found = spark.read.parquet(str(output / "rows")).toArrow()
     check(found, cepheid.query(text).run(events))
-    rate = sum(p["numInputRows"] for p in steady) / sum(seconds)
+    rate = sum(records[WARM_UP:]) / sum(seconds)
     return Measured(rate, float(np.median(seconds)), cpu, len(found))
 
 
@@ -126,6 +147,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keys", type=int, default=1000)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--query", choices=[*QUERIES, "all"], default="all")
+    parser.add_argument("--files", type=int, default=2, help="files of a micro-batch")
+    parser.add_argument("--source", choices=["spark", "folder"], default="spark")
     parser.add_argument("--soak", type=int, default=0, metavar="SECONDS")
     parser.add_argument("--rate", type=int, default=100_000, help="events a second of the soak")
     parser.add_argument("--trigger", default="1 second", help="how often the soak's batches start")
@@ -138,7 +161,11 @@ def main() -> None:
     names = list(QUERIES) if options.query == "all" else [options.query]
     folder = Path(tempfile.mkdtemp())
     table = None if options.soak else make_files(folder, options.keys, options.events)
-    with warnings.catch_warnings(), spark_session.session("local[2]") as spark:
+    own = options.source == "folder"
+    with (
+        warnings.catch_warnings(),
+        spark_session.session("local[2]", live=True, light=own) as spark,
+    ):
         warnings.simplefilter("ignore")
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         spark_session.keep_checkpoints_local(spark, str(folder))
@@ -146,13 +173,15 @@ def main() -> None:
             if table is None:
                 print(f"{name}, {options.keys:,} keys, {options.rate:,} events/s")
                 soak(
-                    spark, QUERIES[name], options.keys, options.rate, options.soak, options.trigger
-                )
+                    lambda written: source(spark, written, None, own=own), QUERIES[name],
+                    options.keys, options.rate, options.soak, options.trigger,
+                )  # fmt: skip
                 continue
-            report(name, options.keys, measure(spark, QUERIES[name], folder, table))
+            stream = source(spark, folder, options.files, own=own)
+            report(name, options.keys, measure(spark, QUERIES[name], stream, table))
             if not needs_of(cepheid.query(QUERIES[name]).plan).no_panes:
                 with in_one_bucket():
-                    report("  in one", options.keys, measure(spark, QUERIES[name], folder, table))
+                    report("  in one", options.keys, measure(spark, QUERIES[name], stream, table))
 
 
 def report(name: str, keys: int, done: Measured) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,10 @@ class Writer(threading.Thread):
         return all(end < first or begin > last + AFTER_PAUSE for first, last in self.pauses)
 
 
-def soak(spark: Any, text: str, keys: int, rate: int, seconds: int, trigger: str) -> None:
-    """Run a query for a while, and print what it takes every few seconds."""
+def soak(
+    opened: Callable[[Path], Any], text: str, keys: int, rate: int, seconds: int, trigger: str
+) -> None:
+    """Run a query over an opened folder for a while, and print what it takes every few seconds."""
     folder, output = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
     writer = Writer(folder, keys, rate)
     left: list[tuple[int, float]] = []
@@ -115,9 +118,7 @@ def soak(spark: Any, text: str, keys: int, rate: int, seconds: int, trigger: str
         ends = set(batch.select("window_end").toArrow()["window_end"].cast(pa.int64()).to_pylist())
         left.extend((end, time.time()) for end in ends)
 
-    schema = spark.read.parquet(str(folder)).schema
-    source = spark.readStream.schema(schema).parquet(str(folder))
-    rows = cepheid.query(text).stream(source, watermark=f"{DELAY} second")
+    rows = cepheid.query(text).stream(opened(folder), watermark=f"{DELAY} second")
     live = (
         rows.writeStream.foreachBatch(take)
         .option("checkpointLocation", str(output))
@@ -156,15 +157,19 @@ def report(live: Any, writer: Writer, passed: float) -> None:
     """Print one line of the latest micro-batch."""
     progress = live.lastProgress
     counts = progress and progress["observedMetrics"].get("cepheid")
-    if not counts:
+    records = progress and progress["observedMetrics"].get("cepheid_records")
+    if not counts or not records:
         return
     batch = progress["durationMs"]["triggerExecution"] / 1000
     latest = progress["eventTime"].get("max")
-    behind = writer.there[-1][0] / SECOND
-    behind -= np.datetime64(latest.rstrip("Z"), "us").astype(int) / SECOND if latest else behind
+    # A source of files does not tell the times of events.
+    behind = np.nan
+    if latest:
+        seen = np.datetime64(latest.rstrip("Z"), "us").astype(int)
+        behind = (writer.there[-1][0] - seen) / SECOND
     java, python = resident_bytes("java") / 2**30, resident_bytes("python") / 2**30
     print(
-        f"{passed:5.0f}{java:9.2f}{python:11.2f}{progress['processedRowsPerSecond']:12,.0f}"
+        f"{passed:5.0f}{java:9.2f}{python:11.2f}{records['records'] / batch:12,.0f}"
         f"{batch:9.2f}{behind:10.2f}{counts['state_bytes'] / 2**20:10.1f}"
     )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 
 import numpy as np
 import pyarrow as pa
+from benchmarks.measure import peak_mb
 
 import cepheid
 
@@ -56,8 +56,9 @@ def main() -> None:
         wall, cpu = time.perf_counter(), time.process_time()
         answer = cepheid.query(QUERIES[name]).why_not(events)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        sys.stdout.write(f"{name:14} {cpu:6.1f} s of CPU, {wall:6.1f} s, {most} MiB\n{answer}\n\n")
+        sys.stdout.write(
+            f"{name:14} {cpu:6.1f} s of CPU, {wall:6.1f} s, {peak_mb():.0f} MiB\n{answer}\n\n"
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Write the bundled samples of real data, ``spy.parquet`` and ``web.parquet``.
+"""Write the bundled samples of real data: ``spy``, ``web`` and ``departures``.
 
-python examples/make_samples.py 20131010_trade.zip apache_logs
+python examples/make_samples.py 20131010_trade.zip apache_logs flights-3m.parquet
 
 The first file is ``Data/equity/usa/tick/spy/20131010_trade.zip`` of QuantConnect/Lean, the second
-``Common Data Formats/apache_logs/apache_logs`` of elastic/examples, both Apache-2.0.
+``Common Data Formats/apache_logs/apache_logs`` of elastic/examples, both Apache-2.0; the third is
+``data/flights-3m.parquet`` of the package vega-datasets, BSD-3-Clause.
 """
 
 from __future__ import annotations
@@ -92,10 +93,30 @@ def make_requests(log: Path) -> pa.Table:
     return table.take(pa.array(order))
 
 
+def make_departures(flights: Path) -> pa.Table:
+    """Read four winter days of four large airports."""
+    days = [("date", ">=", datetime(2001, 2, 22)), ("date", "<", datetime(2001, 2, 26))]
+    airports = ("origin", "in", ["DFW", "EWR", "JFK", "ORD"])
+    table = parquet.read_table(flights, filters=[*days, airports])
+    return pa.table(
+        {
+            "ts": table["date"],
+            "type": ["departure"] * len(table),
+            "origin": table["origin"].cast(pa.string()),
+            "delay": table["delay"].cast(pa.int16()),
+        }
+    ).sort_by("ts")
+
+
 def main() -> None:
-    """Write both samples."""
-    trades, requests = make_trades(Path(sys.argv[1])), make_requests(Path(sys.argv[2]))
-    for name, table in {"spy": trades, "web": requests}.items():
+    """Write the samples."""
+    trades, requests, flights = map(Path, sys.argv[1:])
+    made = {
+        "spy": make_trades(trades),
+        "web": make_requests(requests),
+        "departures": make_departures(flights),
+    }
+    for name, table in made.items():
         parquet.write_table(table, DATA / f"{name}.parquet", compression="zstd")
 
 

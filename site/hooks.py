@@ -10,6 +10,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
+import highlight
 import notebooks
 import syntax
 
@@ -23,11 +24,13 @@ OUTSIDE = {
 }
 """Pages of the project that stand beside the docs, and what they are called on the site."""
 LINK = re.compile(r"\]\((?:\.\./)+(?P<path>[\w./-]+?)(?P<place>#[\w-]*)?\)")
+ROLE = re.compile(r":(?:func|meth|class):(?=<)")
 INSIDE = re.compile(r"\]\(docs/(?P<path>[\w./-]+)")
 
 
 def on_config(config: Any) -> Any:
-    """Append the decisions, whose pages come and go, to what readers can open."""
+    """Append the decisions, whose pages come and go, to what readers can open; colour queries."""
+    highlight.register()
     found = sorted((ROOT / "docs/decisions").glob("*.md"))
     config.nav.append({"Decisions": [f"decisions/{path.name}" for path in found]})
     return config
@@ -47,6 +50,11 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Leave out the roles of names in docstrings, which Markdown does not know."""
+    return ROLE.sub("", html) if page.file.src_uri == "api.md" else html
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links to pages of the project lead to their places on the site."""
     up = "../" * page.file.src_uri.count("/")
@@ -59,4 +67,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         name = OUTSIDE.get(match["path"])
         return f"]({up}{name}{match['place'] or ''})" if name else match[0]
 
-    return LINK.sub(place, markdown)
+    if page.file.src_uri == "index.md":
+        page.meta["hide"] = ["navigation"]
+    return highlight.fences(LINK.sub(place, markdown))

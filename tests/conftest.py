@@ -33,6 +33,8 @@ os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
 os.environ["CEPHEID_RATES"] = os.devnull
 # Tests have few events and cut them as if they were many: starting a task costs nothing here.
 os.environ["CEPHEID_TASK_RATES"] = str(ROOT / "tests" / "task-rates")
+# What one test took must not change what another one chooses.
+os.environ["CEPHEID_TASK_RUNS"] = os.devnull
 
 # Spark starts its workers with the `python3` of the search path, which may know nothing of the
 # environment that runs the tests.
@@ -57,7 +59,7 @@ if (
 settings.register_profile("dev", max_examples=30, deadline=None, print_blob=True)
 settings.register_profile(
     "ci",
-    max_examples=20,
+    max_examples=12,
     deadline=None,
     print_blob=True,
     derandomize=True,  # The same commit gives the same verdict.
@@ -179,17 +181,18 @@ def pytest_collection_modifyitems(
 
 
 def group(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests of Spark to one worker, so that one session starts and gets warm.
+    """Leave the tests of Spark to two workers, so that two sessions start and get warm.
 
-    It keeps a core and a half busy, and there are more of the other tests. Workers take groups in
-    the order of their sizes: this one comes first.
+    Each keeps a part of a core busy. Workers take groups in the order of their sizes: these come
+    first, and all other tests fill the time that is left.
     """
     if not config.getoption("loadgroup", default=False):
         return
     for item in items:
         fixtures = {*getattr(item, "fixturenames", ())}
         if "spark" in fixtures:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            own = "runtime" in item.path.parts
+            item.add_marker(pytest.mark.xdist_group("spark-runtime" if own else "spark"))
         elif {"broker", "postgres"} & fixtures:
             # Their drivers have Java machines of their own, and would keep the warm one waiting.
             item.add_marker(pytest.mark.xdist_group("servers"))

@@ -88,6 +88,14 @@ public class FlinkMatches {
         .followedByAny("b").where(new Big()).oneOrMore().allowCombinations();
   }
 
+  /** Returns the peak memory of this process; what the system tells its parent may be the parent's. */
+  static double peakMb() throws Exception {
+    for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
+      if (line.startsWith("VmHWM:")) return Long.parseLong(line.replaceAll("\\D", "")) / 1024.0;
+    }
+    return 0;
+  }
+
   public static void main(String[] arguments) throws Exception {
     List<Tick> ticks = new ArrayList<>();
     for (String line : Files.readAllLines(Path.of(arguments[2]))) {
@@ -111,6 +119,7 @@ public class FlinkMatches {
     long began = System.nanoTime();
     env.execute();
     double seconds = (System.nanoTime() - began) / 1e9;
-    System.out.println("{\"matches\": " + MATCHES.get() + ", \"seconds\": " + seconds + "}");
+    String facts = "\"matches\": " + MATCHES.get() + ", \"seconds\": " + seconds;
+    System.out.println("{" + facts + ", \"peak_mb\": " + peakMb() + "}");
   }
 }

@@ -242,3 +242,55 @@ def _pattern_grained(
         elif contiguous:
             last, last_count = idle, 0.0
     return final_count
+
+
+def count_event_grained(type_codes: Codes, template: Template) -> float:
+    """Count trends of one window under next-match by definition 2.6, with a count for each event.
+
+    This is what the paper compares Algorithm 3 with in figure 9: aggregates as GRETA keeps them.
+    """
+    return _event_grained(
+        type_codes,
+        template.state_of_type(),
+        adjacent_states(template),
+        template.start_weights(),
+        template.end_weights(),
+    )
+
+
+@kernel
+def _event_grained(
+    type_codes: Codes,
+    state_of_type: Integers,
+    adjacent: Floats,
+    start_weights: Floats,
+    end_weights: Floats,
+) -> float:
+    """An event follows those that no event in between could follow."""
+    idle = start_weights.size - 1
+    states = np.empty(type_codes.size, dtype=np.int64)
+    counts = np.empty(type_codes.size)
+    taken = np.zeros(idle + 1)
+    kept, final_count = 0, 0.0
+    for i in range(type_codes.size):
+        state = state_of_type[type_codes[i]]
+        if state == idle:
+            continue
+        count = start_weights[state]
+        waiting = np.sum(adjacent[:, state])
+        taken[:] = 0.0
+        for j in range(kept - 1, -1, -1):
+            if waiting == 0.0:
+                break
+            before = states[j]
+            if adjacent[before, state] > 0 and taken[before] == 0:
+                count += counts[j]
+            for p in range(idle):
+                if adjacent[p, before] > 0 and taken[p] == 0:
+                    taken[p] = 1.0
+                    waiting -= adjacent[p, state]
+        if count > 0:
+            states[kept], counts[kept] = state, count
+            kept += 1
+            final_count += end_weights[state] * count
+    return final_count

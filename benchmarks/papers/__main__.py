@@ -47,11 +47,14 @@ def main() -> int:
     if given.list or not entries:
         print("\n".join(f"{entry.key:16}{entry.title}" for entry in ENTRIES))
         return 0 if given.list else 2
+    if not given.page and not results.commit():
+        print("Figures need a commit that made them: run this in a git repository with a commit")
+        return 2
     failed = [] if given.page else [entry.key for entry in entries if not _measured(entry)]
     known = results.load()
     try:
         files = chart.draw(ENTRIES, known)
-        print(f"Charts: {', '.join(file.name for file in files)}")
+        print(f"Charts: {len(files)} in {chart.FOLDER.relative_to(ROOT)}")
     except ModuleNotFoundError:
         print("No charts: they need the extra `charts`: pip install 'cepheid[charts]'")
     page.write(ENTRIES, known)
@@ -74,7 +77,7 @@ def _measured(entry: Entry) -> bool:
     results.save({e.key: known[e.key] for e in ENTRIES if e.key in known})
     print(f"{'':16}{time.perf_counter() - began:.0f} s")
     for verdict in page.verdicts(entry, kept):
-        print(f"{'':16}{'holds' if verdict.holds else 'DOES NOT HOLD'}: {verdict.text}")
+        print(f"{'':16}{verdict.state.name}: {verdict.text}")
     return True
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import msgspec
 
@@ -67,12 +68,30 @@ class Panel:
     is_log: bool = True
 
 
+class State(Enum):
+    """How a claim of a paper stands here, as the page says it."""
+
+    HOLDS = "Holds"
+    FAILS = "**Does not hold**"
+    OPEN = "Open"
+    """It was not tested here."""
+    SHOWN = "Shown"
+    """It is a figure of ours, and no claim of the paper."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether what the paper found holds here, with our figures."""
 
-    holds: bool
+    holds: bool | State
     text: str
+
+    @property
+    def state(self) -> State:
+        """Return how the claim stands."""
+        if isinstance(self.holds, State):
+            return self.holds
+        return State.HOLDS if self.holds else State.FAILS
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ CLAUSES = {
     NEXT: "SEMANTICS skip-till-next-match",
     CONTIGUOUS: "SEMANTICS contiguous",
 }
+BY_EVENT = "a count an event"
 SASE_LIMIT_S = 3.0
 FLAT_MAX = 20_000
 """A-Seq keeps a counter for every length: with longer partitions it is not tried."""
@@ -48,6 +49,7 @@ def methods(
         OURS: lambda x: _ours(make(x), template, semantics),
         "COGRA": lambda x: _each(make(x), _cogra(template, semantics), _cogra_kept(template)),
         "GRETA": lambda x: _each(make(x), _greta(template), lambda part: 8 * part.size),
+        BY_EVENT: lambda x: _each(make(x), _by_event(template), lambda part: 16 * part.size),
         "A-Seq": lambda x: _aseq(make(x), template),
         "SASE": lambda x: _sase(make(x), template, semantics),
     }
@@ -96,6 +98,14 @@ def _cogra_kept(template: Template) -> Callable[[Codes], int]:
 
 def _greta(template: Template) -> Callable[[Codes], float]:
     return lambda codes: greta_baseline.log2_count(codes, template)
+
+
+def _by_event(template: Template) -> Callable[[Codes], float]:
+    def log2_count(codes: Codes) -> float:
+        count = cogra_baseline.count_event_grained(codes, template)
+        return math.log2(count) if count else -math.inf
+
+    return log2_count
 
 
 def _aseq(events: Events, template: Template) -> Callable[[], Outcome]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 from benchmarks.measure import ROOT
-from benchmarks.papers.entry import Entry, Found, Panel, Point, Verdict
+from benchmarks.papers.entry import Entry, Found, Panel, Point, State, Verdict
 from benchmarks.papers.results import Kept
 
 PAGE = ROOT / "docs" / "papers.md"
@@ -22,6 +23,7 @@ SECTIONS = {
     "thesis-4": "Körber's thesis, chapter 4: graphics processors",
     "thesis-5": "Körber's thesis, chapter 5: situations",
 }
+PICTURE = "img/papers/{key}.svg"
 DRAWN_ONLY = ("plan, by estimate",)
 """What has too many places for a table."""
 
@@ -41,9 +43,6 @@ def render(entries: Sequence[Entry], results: Mapping[str, Kept]) -> str:
     for section, title in SECTIONS.items():
         own = [entry for entry in entries if entry.section == section]
         parts.append(f"## {title}\n")
-        image = f"papers-{section}.png"
-        if (PAGE.parent / "img" / image).exists():
-            parts.append(f"![The measurements of {title}](img/{image})\n")
         parts += [_entry(entry, results.get(entry.key)) for entry in own]
     return "\n".join(parts)
 
@@ -55,18 +54,20 @@ def verdicts(entry: Entry, kept: Kept | None) -> Sequence[Verdict]:
 
 def _summary(entries: Sequence[Entry], results: Mapping[str, Kept]) -> str:
     every = [(entry, verdicts(entry, results.get(entry.key))) for entry in entries]
-    claims = [verdict for _, own in every for verdict in own]
+    states = Counter(verdict.state for _, own in every for verdict in own)
+    claims = states.total() - states[State.SHOWN]
     measured = sum(entry.key in results and not entry.machine for entry in entries)
     elsewhere = sum(bool(entry.machine) for entry in entries)
     missing = ", ".join(f"`{entry.key}`" for entry, own in every if not own)
     lines = [
         f"{len(entries)} figures and tables: {measured} measured by this command, {elsewhere} kept "
-        f"from a machine with a GPU. Of {len(claims)} claims "
-        f"{sum(claim.holds for claim in claims)} hold here, many at smaller sizes than the papers'."
+        f"from a machine with a GPU. Of {claims} claims {states[State.HOLDS]} hold here, many at "
+        f"smaller sizes than the papers', {states[State.FAILS]} do not, and {states[State.OPEN]} "
+        "could not be tested. What is *shown* is a figure of ours, and no claim of the paper."
     ]
     if missing:
         lines.append(f"\nNot measured, with the reason below: {missing}.")
-    failed = [(entry, claim) for entry, own in every for claim in own if not claim.holds]
+    failed = [(entry, claim) for entry, own in every for claim in own if claim.state is State.FAILS]
     if failed:
         lines.append("\nThose that do not hold:\n")
         lines += [f"- `{entry.key}`: {claim.text}." for entry, claim in failed]
@@ -81,9 +82,12 @@ def _entry(entry: Entry, kept: Kept | None) -> str:
     found = kept.found
     note = f" {found.note}" if found.note else ""
     lines.append(f"**Here.** {entry.here} Data: {found.data}.{note}\n")
+    shown = ", ".join(dict.fromkeys(panel.title for panel in entry.panels))
+    name = entry.title.partition(":")[0]
+    lines.append(f"![{name} drawn: {shown}]({PICTURE.format(key=entry.key)})\n")
     lines += [f"{table(panel, found)}\n" for panel in entry.panels if panel.x not in DRAWN_ONLY]
     for verdict in verdicts(entry, kept):
-        lines.append(f"- {'Holds' if verdict.holds else '**Does not hold**'}: {verdict.text}.")
+        lines.append(f"- {verdict.state.value}: {verdict.text}.")
     where = entry.machine or f"{_day(kept.day)}, CPU time, load {kept.load:g}"
     lines.append(f"\n{command}; {where}.\n")
     return "\n".join(lines)

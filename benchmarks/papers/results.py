@@ -45,7 +45,7 @@ def measure(entry: Entry) -> Kept:
     found = entry.measure()
     seconds = time.process_time() - began
     day = entry.day or datetime.now(UTC).date().isoformat()
-    return Kept(found, day, _commit(), round(os.getloadavg()[0], 1), round(seconds, 1))
+    return Kept(found, day, commit(), round(os.getloadavg()[0], 1), round(seconds, 1))
 
 
 def save(results: dict[str, Kept], file: Path = FILE) -> None:
@@ -66,10 +66,17 @@ def _short(kept: Kept) -> Kept:
     return msgspec.structs.replace(kept, found=msgspec.structs.replace(kept.found, points=points))
 
 
-def _commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
+def commit(root: Path = ROOT) -> str:
+    """Return the commit of the source, with a plus if the source differs; empty without one."""
+    head = _git(root, "rev-parse", "--short", "HEAD")
+    changed = _git(root, "status", "--porcelain", "--", "src", "benchmarks")
+    return head and head + ("+" if changed else "")
+
+
+def _git(root: Path, *words: str) -> str:
+    command = ["git", "-C", str(root), *words]
     try:
-        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
     except (FileNotFoundError, subprocess.CalledProcessError):
         return ""
     return done.stdout.strip()

@@ -11,20 +11,23 @@ import math
 import os
 import resource
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.cases import Case
 from benchmarks.peers.data import file_of
-from benchmarks.peers.systems import OURS, ROOT, System
+from benchmarks.peers.systems import OURS, ROOT, JavaSystem, System
 
 CPU_LIMITS = 3
 """A process may take so many times the CPU seconds of the limit, with loading and compiling."""
 WALL_LIMITS = 12
 """On a busy machine it takes longer by the clock."""
 TOLERANCE = 1e-9
+LATE = "no time was left"
+STAT = Path("/proc/stat")
 KERNELS = "compile"
 """As after `cepheid warm`: what a query needs is compiled before it runs."""
 
@@ -49,12 +52,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What all runs have in common."""
+    """What all runs have in common; systems of Java get ``slow_share`` times fewer events."""
 
     folder: Path
     events: int
     limit_s: float
     rounds: int
+    slow_share: int = 1
 
 
 def event_counts(events: int) -> tuple[int, ...]:
@@ -62,12 +66,15 @@ def event_counts(events: int) -> tuple[int, ...]:
     return events // 100, events // 10, events
 
 
-def measure(plan: Plan, system: System, case: Case) -> Found:
-    """Run a case with a system."""
+def measure(plan: Plan, system: System, case: Case, left_s: float = math.inf) -> Found:
+    """Run a case with a system, in the seconds by the clock that are left."""
     if case.name in system.dashes:
         return Found(system.name, case.name, reason=system.dashes[case.name])
+    if left_s <= 0:
+        return Found(system.name, case.name, reason=LATE)
     smallest = plan.events // system.first_share
-    counts = [count for count in event_counts(plan.events) if count >= smallest]
+    largest = plan.events // (plan.slow_share if isinstance(system, JavaSystem) else 1)
+    counts = [count for count in event_counts(plan.events) if smallest <= count <= largest]
     stems = [file_of(plan.folder, case.data, count) for count in counts]
     command = system.command(case.name, plan.limit_s, plan.rounds, stems)
     environment = os.environ | {"CEPHEID_KERNELS": KERNELS}
@@ -76,7 +83,7 @@ def measure(plan: Plan, system: System, case: Case) -> Found:
         text=True, preexec_fn=_limited(plan.limit_s),
     )  # fmt: skip
     try:
-        said, problem = process.communicate(timeout=WALL_LIMITS * plan.limit_s)
+        said, problem = process.communicate(timeout=min(WALL_LIMITS * plan.limit_s, left_s))
     except subprocess.TimeoutExpired:
         process.kill()
         said, problem = process.communicate()
@@ -116,6 +123,28 @@ def _best(system: System, case: Case, lines: Sequence[dict[str, Any]], why: str)
         tuple(sorted(checks)),
         why,
     )
+
+
+@contextlib.contextmanager
+def other_work(shares: list[float]) -> Iterator[None]:
+    """Add the cores that processes took which were not started here, while something runs."""
+    busy, mine, clock = _busy_s(), _children_s(), time.monotonic()
+    yield
+    others = (_busy_s() - busy) - (_children_s() - mine)
+    shares.append(max(others, 0.0) / (time.monotonic() - clock))
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _busy_s() -> float:
+    """Return the CPU seconds of all processes since the machine started, as Linux counts them."""
+    user, nice, system, _, _, *interrupts = map(
+        int, STAT.read_text("ascii").split("\n")[0].split()[1:]
+    )
+    return (user + nice + system + sum(interrupts[:3])) / os.sysconf("SC_CLK_TCK")
 
 
 def disagreements(found: Iterable[Found]) -> list[str]:

@@ -12,8 +12,8 @@ from benchmarks.peers.cases import CASES, Case
 from benchmarks.peers.measure import Found
 from benchmarks.peers.systems import OURS, RIVALS, SYSTEMS
 
-BUSY = 1.5
-"""A machine with so many processes a core that want to run is busy."""
+BUSY = 0.05
+"""A machine is busy if other processes take such a share of it."""
 TEXT = Path(__file__).with_name("page.md").read_text("utf-8")
 
 
@@ -24,7 +24,7 @@ class Setting:
     day: str
     events: int
     cores: int
-    load: float
+    others: float
     rounds: int
     limit_s: float
     versions: Mapping[str, str]
@@ -35,7 +35,7 @@ class Setting:
     @property
     def is_busy(self) -> bool:
         """Return whether other work took a part of the cores."""
-        return self.load > BUSY * self.cores
+        return self.others > BUSY * self.cores
 
     @property
     def clocks(self) -> tuple[str, ...]:
@@ -69,10 +69,10 @@ def render(found: Table, setting: Setting, chart: str) -> str:
     cases = [case for case in CASES if (OURS.name, case.name) in found]
     cases.sort(key=lambda case: worst(found, case.name, setting.clocks))
     busy = (
-        f"; the machine was busy with other work (load {setting.load:.1f}), so only CPU time "
+        f"; other work took {setting.others:.2f} of them, so only CPU time "
         "decides which rows are lost: the clock measured the other work, too"
         if setting.is_busy
-        else f" (load {setting.load:.1f})"
+        else f", of which other work took {setting.others:.2f}"
     )
     differ = "".join(f"\n- **differs**: {line}" for line in setting.disagreements)
     titles = [rival.title for rival in RIVALS]

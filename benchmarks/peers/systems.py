@@ -79,7 +79,10 @@ class PythonSystem:
 
 @dataclass(frozen=True)
 class JavaSystem:
-    """Jars that Maven copies, and a program of this folder that is compiled with them."""
+    """Jars that Maven copies, and a program of this folder that is compiled with them.
+
+    ``beside`` are other programs that it uses.
+    """
 
     name: str
     title: str
@@ -87,6 +90,7 @@ class JavaSystem:
     program: str
     artifact: str
     first_share: int = 100
+    beside: tuple[str, ...] = ()
 
     @cached_property
     def texts(self) -> Any:
@@ -111,7 +115,7 @@ class JavaSystem:
             copy = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
             _call(self, [*copy, f"-DoutputDirectory={folder}"])
             ready.touch()
-        sources = [str(SOURCES / f"{name}.java") for name in ("Runs", self.program)]
+        sources = [str(SOURCES / f"{name}.java") for name in ("Runs", *self.beside, self.program)]
         classes = str(BUILD / f"{self.name}-classes")
         _call(self, ["javac", "-nowarn", "-cp", f"{folder}/*", "-d", classes, *sources])
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from cepheid.plans.plan import Plan
     from cepheid.runtimes.spark.functions import register
     from cepheid.runtimes.stored_events import EventStore
+    from cepheid.runtimes.sweep_curve import sweep_curve
     from cepheid.statements import sql
     from cepheid.workloads import Workload, workload
 
@@ -58,6 +59,7 @@ _HOME = {
     "UnsupportedError": "cepheid.errors",
     "DataError": "cepheid.errors",
     "EventStore": "cepheid.runtimes.stored_events",
+    "sweep_curve": "cepheid.runtimes.sweep_curve",
     "register": "cepheid.runtimes.spark.functions",
     "Workload": "cepheid.workloads",
     "workload": "cepheid.workloads",
@@ -85,6 +87,7 @@ __all__ = [
     "query",
     "register",
     "sql",
+    "sweep_curve",
     "workload",
 ]
 

@@ -10,6 +10,7 @@ import msgspec
 from cepheid import options, runtimes
 from cepheid.arguments import source_of
 from cepheid.errors import Diagnostic
+from cepheid.events.schema import same_columns, stays_as_it_is
 from cepheid.events.time_formats import TextTimes
 from cepheid.expressions.own import OwnFunction
 from cepheid.jobs.changes.explain import explain_changes
@@ -317,53 +318,55 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         backfill: Any = None,
         changes: object = None,
         marks: bool = False,
+        hot_keys: str | None = None,
+        shed: str | None = None,
+        shed_notes: str | None = None,
     ) -> Any:
         """Run the query over a live stream; each row of a closed window is emitted once.
 
         Parameters
         ----------
         events
-            A streaming DataFrame of Spark; for a SELECT over two streams a dict of them by name.
+            A streaming DataFrame of Spark; for a SELECT over two streams a dict by name.
         watermark
             How far events may be behind the latest one, such as ``"10 seconds"``, or
             ``"carried"`` by events that are rows of a query with ``marks``.
         late
             The treatment of events behind the watermark, which are always counted; ``"side"``
             also returns them. With ``"correct"`` those within ``allowed_lateness`` change rows
-            that have left, by a row with a higher ``version`` and ``op`` insert, update or delete.
+            that left, by ``op`` (insert, update, delete) and a higher ``version`` or ``row_id``.
         bad
             The treatment of records that are no events: unreadable, without a time or a key, or
             ahead of the clock; as for ``late``, and ``"fail"`` stops the query (E526).
-        max_ahead
-            How far a time may be ahead of the clock, that of the micro-batch in Spark's log.
-        allowed_lateness
-            With ``late="correct"``, how far behind the watermark events may come.
+        max_ahead, allowed_lateness
+            How far a time may be ahead of the clock, that of the micro-batch in Spark's log; with
+            ``late="correct"``, how far behind the watermark events may come.
         idle
-            How long the source may be silent before time goes on without events, such as
-            ``"30 seconds"``; without it, it waits. Not for the trigger ``availableNow``.
+            How long the source may be silent before time goes on without events (``"1 minute"``).
         since, backfill
             The time from which on live events count, and a store that has those before it.
-        changes
-            The stream is a changelog, as for :meth:`run`, and so are the rows.
-        marks
-            Whether the rows of a pipeline carry its watermark, in a column ``_watermark``.
+        changes, marks
+            The stream is a changelog, as for :meth:`run`, and so are the rows; whether the rows of
+            a pipeline carry its watermark, in a column ``_watermark``.
+        hot_keys, shed, shed_notes
+            Folders that all workers see: keys noted in the first are split over buckets; if
+            micro-batches take longer than ``shed`` says (``"2 seconds"``), events are dropped,
+            which is noted in the last, and counted in a column ``shed`` of rows.
 
         Returns
         -------
         pyspark.sql.DataFrame, or a tuple of them
-            The rows, for output mode append; with ``late="side"`` then a DataFrame of late events,
-            with ``bad="side"`` then one of bad records (``_origin``, ``_raw``, ``_reason``). Each
-            is started as a query of its own.
+            The rows, for output mode append, then late events and bad records, for ``"side"``.
 
         Raises
         ------
         BindError, UnsupportedError
-            As for :meth:`run`; E405 if the windows of the query never close, E406 if time cannot go
-            on, E407 if rows cannot be corrected.
+            As for :meth:`run`; E405 if windows never close, E406, E407 for ``idle``, ``late``.
         """
         given = (watermark, late, bad, max_ahead, idle, allowed_lateness, changes, marks)
         past = runtimes.with_past(self, events, runtimes.Past(backfill, since, changes))
-        return runtimes.stream(self, past, options.LiveOptions(*given))
+        asked = options.LiveOptions(*given, hot_keys=hot_keys, shed=shed, shed_notes=shed_notes)
+        return runtimes.stream(self, past, asked)
 
     def live(
         self,
@@ -372,6 +375,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         watermark: str | None = None,
         state: bytes | None = None,
         changes: object = None,
+        device: str = "cpu",
     ) -> Any:
         """Run the query over a stream in this process, batch by batch.
 
@@ -382,22 +386,20 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         watermark
             The allowed lateness, such as ``"10 seconds"``: events are sorted as long as they are
             not further behind the latest event so far. Later ones are dropped and counted.
-        state
-            What ``save()`` returned: the query goes on from there.
-        changes
-            The stream is a changelog, as for :meth:`run`, and rows leave as one.
+        state, changes
+            What ``save()`` returned; and whether the stream is a changelog, as for :meth:`run`.
+        device
+            ``"cpu"``, ``"gpu"``, or ``"auto"``: large batches run on a GPU where that is faster.
 
         Returns
         -------
         LiveQuery
-            ``feed(events)`` returns the rows that no later event can change, ``close()`` the rest;
-            ``save()`` serializes the state; ``late`` counts late events.
+            ``feed(events)`` gives rows that are final, ``close()`` the rest, ``save()`` the state.
 
         Raises
         ------
-        UnsupportedError
-            E404 for EMIT EARLY, E405 if the windows of the query never close.
-        DataError
+        UnsupportedError, DataError
+            E404 for EMIT EARLY, E405 if windows never close, E551 to E554 of ``device="gpu"``;
             E524 if the state is that of another query, E546 if it is damaged.
 
         Examples
@@ -410,20 +412,19 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         >>> live.feed({"ts": 12, "type": "A"}).to_pylist()
         [{'window_start': 0, 'window_end': 10, 'count': 1.0}]
         """
-        return runtimes.live(self, schema, watermark, state, changes)
+        return runtimes.live(self, schema, watermark, state, changes, device)
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Plan the query for events with these columns; a plan is kept for the next run."""
-        last = self.__dict__.get(_PLANNED)
-        if last is not None and isinstance(schema, type(last[0])) and last[0].equals(schema):
-            planned: CompiledQuery = last[1]
-            return planned
+        last: tuple[Any, CompiledQuery] | None = self.__dict__.get(_PLANNED)
+        if last is not None and same_columns(last[0], schema):
+            return last[1]
         source = with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
             plan = kind_of(plan).with_evaluator(plan, self.evaluator)
         planned = CompiledQuery(self.tree, plan, source, self.evaluator)
-        if type(schema).__module__.startswith("pyarrow"):  # Others may change.
+        if stays_as_it_is(schema):
             self.__dict__[_PLANNED] = (schema, planned)
         return planned
 
@@ -458,14 +459,14 @@ def query(
     ----------
     text
         The query; ``docs/language.md`` describes the language.
-    time, type
-        The columns that hold an event's time and type. ``type=None`` says that all events have one
-        type; without a column called ``type`` a pattern of one type takes them so, too.
+    time
+        The column that holds an event's time.
+    type
+        The column that holds its type. None says that all events have one type.
     tiebreak
         Columns that order events of equal time under ``TIES arrival``.
     time_unit
-        The unit of integer times: ``"ns"``, ``"us"``, ``"ms"`` or ``"s"``. Windows are returned in
-        it. Timestamps and dates have their own.
+        ``"ns"``, ``"us"``, ``"ms"`` or ``"s"``: the unit of integer times, also of windows.
     time_format
         The format of times that are text, such as ``"%d/%m/%Y %H:%M:%S"`` or ``"iso"``; without
         it they are ISO 8601. A text without a zone is in UTC.
@@ -478,8 +479,7 @@ def query(
     Raises
     ------
     OptionError
-        If an argument is of another type than described here, or names no unit (E590, E592); it
-        is a TypeError and a ValueError too.
+        If an argument is not as described (E590, E592); it is a TypeError and ValueError too.
     QuerySyntaxError
         If the text cannot be parsed (E1xx).
     BindError

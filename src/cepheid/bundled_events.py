@@ -15,8 +15,8 @@ def bundled(name: str) -> str:
     Parameters
     ----------
     name
-        `shop`, `trades`, `spy`, `web`, `payments`, `driving` or `loans`; the folder has a page that
-        tells where each comes from.
+        `shop`, `trades`, `spy`, `web`, `departures`, `payments`, `driving` or `loans`; the folder
+        has a page that tells where each comes from.
 
     Raises
     ------

@@ -14,6 +14,7 @@ them.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,11 +38,14 @@ class Limits(msgspec.Struct, frozen=True):
         The size of a collected result.
     state
         Bytes of matches that a single step finds, or must remember to find others.
+    situations
+        Situations that are kept, of all definitions and partitions; the default is some gigabytes.
     """
 
     rows: int = 50_000_000
     bytes: int = 1 << 29
     state: int = 1 << 28
+    situations: int = 20_000_000
 
 
 _CURRENT: ContextVar[Limits | None] = ContextVar("cepheid_limits", default=None)
@@ -63,6 +67,8 @@ def limits(**changed: int) -> Iterator[Limits]:
         The size of a collected result: 50 million rows and 512 MiB by default.
     state
         Bytes of matches that a single step finds: 256 MiB by default.
+    situations
+        Situations that are kept: 20 million by default.
 
     Raises
     ------
@@ -104,20 +110,40 @@ def _checked(base: Limits, changed: dict[str, Any]) -> Limits:
     return msgspec.structs.replace(base, **changed)
 
 
-def collect(tables: Iterable[Any]) -> list[Any]:
-    """Pass Arrow tables through as long as they are within the limits.
+class Gathered:
+    """Counts the rows and bytes that the threads of a run collect together."""
+
+    def __init__(self) -> None:
+        self._rows = self._size = 0
+        self._lock = threading.Lock()
+
+    def add(self, table: Any) -> None:
+        """Count an Arrow table.
+
+        Raises
+        ------
+        DataError
+            E518
+        """
+        with self._lock:
+            self._rows, self._size = self._rows + len(table), self._size + table.nbytes
+            rows, size = self._rows, self._size
+        check_rows(rows, size / max(rows, 1))
+
+
+def collect(tables: Iterable[Any], gathered: Gathered | None = None) -> list[Any]:
+    """Collect Arrow tables as long as they, and what was gathered before, are within the limits.
 
     Raises
     ------
     DataError
         E518
     """
+    gathered = gathered or Gathered()
     found: list[Any] = []
-    rows = size = 0
     for table in tables:
         found.append(table)
-        rows, size = rows + len(table), size + table.nbytes
-        check_rows(rows, size / max(rows, 1))
+        gathered.add(table)
     return found
 
 

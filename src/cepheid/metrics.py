@@ -1,6 +1,7 @@
 """The numbers of running live queries, for Prometheus and others that read OpenMetrics.
 
-`serve` listens to the queries of a session and answers ``http://127.0.0.1:PORT/metrics``.
+`serve` listens to the queries of a session and answers ``http://127.0.0.1:PORT/metrics``;
+`hold_latency` lets the limit of a query follow what its micro-batches take.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 from cepheid.options import refuse
+from cepheid.runtimes.spark.latency import hold_latency
 from cepheid.runtimes.spark.query_numbers import QueryNumbers
 from cepheid.runtimes.spark.sinks.calls import Write
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["Metrics", "serve"]
+__all__ = ["Metrics", "hold_latency", "serve"]
 
 CONTENT = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 REQUEST_S = 10

@@ -47,6 +47,12 @@ class LiveOptions(NamedTuple):
     """Whether rows carry the watermark (§15.8)."""
     tagged: bool = False
     """Whether rows, late events and bad records leave one DataFrame."""
+    hot_keys: str | None = None
+    """A folder in which keys with many events are noted, if they are split."""
+    shed: str | None = None
+    """Time that a micro-batch may take before events are dropped; None if none ever is."""
+    shed_notes: str | None = None
+    """A folder in which it is noted what is dropped."""
 
 
 class Held(StrEnum):
@@ -138,6 +144,10 @@ def refuse(code: str, message: str, *helps: str) -> Never:
     raise OptionError([Diagnostic(code, message, helps=helps)])
 
 
+_TABLES: set[type] = set()
+"""Classes of Arrow that hold events; each call would look at all their bases several times."""
+
+
 def holder_of(events: object) -> Held:
     """Find the container of the events.
 
@@ -146,6 +156,8 @@ def holder_of(events: object) -> Held:
     OptionError
         E592 if the container is not supported.
     """
+    if type(events) in _TABLES:
+        return Held.TABLE
     if isinstance(events, str | PathLike):
         return Held.FILES
     kinds = type(events).__mro__
@@ -156,6 +168,8 @@ def holder_of(events: object) -> Held:
         return Held.FRAME
     arrow = any(kind.__module__.startswith("pyarrow.") for kind in kinds)
     if arrow and (hasattr(events, "schema") or hasattr(events, "to_table")):
+        if library == "pyarrow":
+            _TABLES.add(type(events))
         return Held.TABLE
     exports = is_frame(events) or hasattr(events, "__arrow_c_stream__")
     if exports or isinstance(events, list | tuple):
@@ -187,9 +201,8 @@ def check_run(
     device: object,
     streams: Sequence[str],
     text: str,
-    grouped: bool = False,
 ) -> None:
-    """Refuse options that cannot be combined with the events; ``grouped`` for a workload.
+    """Refuse options that cannot be combined with the events.
 
     Raises
     ------
@@ -207,8 +220,10 @@ def check_run(
             why = "a Spark session reads files and stores, but these events are in this process"
             unused("spark", why, "leave it out, or pass `spark.createDataFrame(events)`")
     on_spark = spark is not None or Held.FRAME in held
-    if device == "gpu":
-        _check_gpu(held, on_spark=on_spark, grouped=grouped, text=text)
+    if device == "gpu" and on_spark:
+        message = "the cluster decides whether Spark tasks run on a GPU"
+        help_ = "give GPUs to its tasks, as docs/accelerator.md describes, and leave device out"
+        raise UnsupportedError([Diagnostic("E552", message, helps=(help_,))], text)
     if strategy is not None:
         _check_strategy(strategy, held, on_spark=on_spark, streams=streams)
 
@@ -318,18 +333,6 @@ def holders_of(events: object, *, streams: Sequence[str]) -> set[Held]:
     """Find the containers of the events; named streams may come as a dict."""
     found = events.values() if streams and isinstance(events, Mapping) else [events]
     return {holder_of(one) for one in found}
-
-
-def _check_gpu(held: set[Held], *, on_spark: bool, grouped: bool, text: str) -> None:
-    if on_spark:
-        message = "the cluster decides whether Spark tasks run on a GPU"
-        help_ = "give GPUs to its tasks, as docs/accelerator.md describes, and leave device out"
-    elif grouped and Held.FILES in held:
-        message = "the files of a workload can only be processed on the CPU"
-        help_ = "read the events into a pyarrow Table first, and run the query over that"
-    else:
-        return
-    raise UnsupportedError([Diagnostic("E552", message, helps=(help_,))], text)
 
 
 def _check_strategy(

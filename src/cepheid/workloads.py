@@ -114,9 +114,7 @@ class Workload(msgspec.Struct, frozen=True):
         [{'query': 'pairs', 'count': 2.0}, {'query': 'trends', 'count': 3.0}]
         """
         options.true_or_false(separate=separate)
-        options.check_run(
-            events, spark=spark, strategy=None, device=device, streams=(), text="", grouped=True
-        )
+        options.check_run(events, spark=spark, strategy=None, device=device, streams=(), text="")
         asked = runtimes.Request(self, events, spark, None, device, separate)
         return runtimes.WORKLOADS[asked.place](asked)
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.engine.comparison import same_rows, supported, table_of
 
-from cepheid.accelerator import uploading
+from cepheid.accelerator import launches, uploading
 from cepheid.accelerator.uploading import Uploader
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import DataError
@@ -43,7 +43,7 @@ def directly(compiled: CompiledQuery, table: pa.Table, *, untied: bool = True) -
 
 
 @pytest.mark.filterwarnings("ignore:no event has the type")
-@settings(max_examples=30)
+@settings(max_examples=min(settings().max_examples, 30))
 @given(st.data())
 def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     pattern = data.draw(patterns())
@@ -198,3 +198,15 @@ def test_threads_copy_pieces_to_their_places() -> None:
         Uploader(3, piece).put(chunks, targets)
         for own, target in zip(chunks, targets, strict=True):
             assert np.array_equal(target.copy_to_host(), np.concatenate(own))
+
+
+def test_large_arrays_are_copied_by_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launches, "THREADED_BYTES", 1)
+    for array in (
+        np.arange(12.0).reshape(3, 4),
+        np.arange(9, dtype=np.int8) > 3,
+        np.arange(8)[::2],
+    ):
+        there = launches.device_of(array)
+        assert there.dtype == array.dtype
+        assert (there.copy_to_host() == array).all()

@@ -16,8 +16,11 @@ import cepheid
 from cepheid.accelerator import device, failures
 from cepheid.accelerator.kernels import trial
 from cepheid.accelerator.lanes import Lane
+from cepheid.accelerator.schedule import FEW_THREADS
 from cepheid.errors import UnsupportedError
 from cepheid.kinds.trend.device import split
+from cepheid.kinds.trend.device.run import DeviceTrends
+from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes import device as runtime
 from cepheid.runtimes import workload_device
 
@@ -53,6 +56,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``auto`` use the simulator, also for small tables."""
     monkeypatch.setattr(runtime, "find_device", lambda: (device.Found.GPU, "simulated"))
     monkeypatch.setattr(runtime, "SMALL_PATTERN", 0)
+    monkeypatch.setattr(runtime, "SMALL_EDGES", 0)
     monkeypatch.setattr(workload_device, "SMALL_ROWS", 0)
 
 
@@ -176,3 +180,27 @@ def test_mistakes_of_our_own_stay_what_they_are() -> None:
         [][0]  # noqa: B018, RUF100
     with pytest.raises(failures.DeviceError), failures.reporting_failures():
         importlib.import_module("numba").njit(lambda x: x + "")(1)
+
+
+def test_auto_leaves_patterns_with_keys_to_the_threads_of_the_cpu() -> None:
+    table = pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"], "key": ["x", "x", "x"]})
+    text = "RETURN key, COUNT(*) PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key"
+    plan = TrendPlan.of(cepheid.query(text).with_schema(table.schema).plan)
+    threads = pa.cpu_count()
+    try:
+        pa.set_cpu_count(FEW_THREADS)
+        assert not runtime.stays_by_keys(plan)
+        few = DeviceTrends(plan).answer(table, forced=False)
+        assert few is not None
+        pa.set_cpu_count(FEW_THREADS + 1)
+        assert runtime.stays_by_keys(plan)
+        assert DeviceTrends(plan).answer(table, forced=False) is None
+        assert DeviceTrends(plan).answer(table, forced=True) == few
+    finally:
+        pa.set_cpu_count(threads)
+
+
+def test_edge_predicates_go_to_a_gpu_from_fewer_events_on() -> None:
+    edges = cepheid.query("RETURN COUNT(*) PATTERN A S+ WHERE S.x > NEXT(S).x").plan
+    others = cepheid.query("RETURN COUNT(*) PATTERN SEQ(A+, B)").plan
+    assert runtime.least_rows(edges) < runtime.least_rows(others)

@@ -26,6 +26,8 @@ import cepheid
 from cepheid.accelerator import device as found_device
 from cepheid.accelerator import selecting
 from cepheid.accelerator.conditions import Forming
+from cepheid.accelerator.experience import TRIES, Experience
+from cepheid.accelerator.schedule import Place
 from cepheid.arrays.columns import Columns
 from cepheid.errors import DataError, UnsupportedError
 from cepheid.jobs.kind import kind_of
@@ -50,27 +52,27 @@ def run(text: str, events: Events, others: Events | None = None) -> Events:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings().max_examples)
 @given(filters(), rows())
 def test_filters_are_as_defined(text: str, events: Events) -> None:
     assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings().max_examples)
 @given(aggregations(), rows(), st.sampled_from((0, 4)))
 def test_aggregations_are_as_defined(text: str, events: Events, dense: int) -> None:
     with patch.object(select_windows, "DENSE_MAX", dense):
         assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings().max_examples)
 @given(joins() | joined_aggregations(), rows(8), rows(8))
 def test_joins_are_as_defined(text: str, events: Events, others: Events) -> None:
     expected = evaluate_select(text, {"s": events, "r": others})
     assert plain(run(text, events, others)) == plain(expected)
 
 
-@settings(max_examples=30)
+@settings(max_examples=min(settings().max_examples, 30))
 @given(ordered(), rows(8), rows(8))
 def test_orders_are_as_defined(drawn: tuple[str, str], events: Events, others: Events) -> None:
     text, kind = drawn
@@ -78,7 +80,6 @@ def test_orders_are_as_defined(drawn: tuple[str, str], events: Events, others: E
     assert plain(run(text, events, others if kind == "join" else None)) == plain(expected)
 
 
-@settings(max_examples=40)
 @given(filters() | aggregations(), rows(8, wild=True))
 def test_wild_values_are_right_or_refused(text: str, events: Events) -> None:
     agree(lambda: run(text, events), lambda: evaluate_select(text, {"s": events}))
@@ -142,6 +143,10 @@ def many(length: int = 700) -> pa.Table:
         "WHERE y > 3.0 GROUP BY k WINDOW 50 us SLIDE 10 us",
         "SELECT COUNT(*), SUM(y) FROM s",
         "SELECT k, COUNT(*), SUM(x) FROM s GROUP BY k WINDOW 40 EVENTS SLIDE 15 EVENTS",
+        "SELECT k, COUNT(DISTINCT x) AS many, SUM(x), MAX(y) FROM s WHERE y > 3.0 GROUP BY k "
+        "WINDOW 50 us SLIDE 20 us",
+        "SELECT k, MEDIAN(y) AS half, COUNT(*), MIN(x) FROM s WHERE x > 0 GROUP BY k "
+        "WINDOW SESSION 5 us",
         "SELECT a.ts, b.ts AS later FROM s a JOIN s b ON a.k = b.k AND a.y < b.y WINDOW 9 us",
         "SELECT a.k, COUNT(*), SUM(b.x) FROM s a WITHIN 5 us JOIN s b WITHIN 5 us ON a.x < b.x "
         "GROUP BY a.k WINDOW 50 us",
@@ -224,14 +229,12 @@ def test_sums_that_leave_64_bits_are_refused_on_both() -> None:
 def test_pairs_have_a_limit() -> None:
     query = cepheid.query("SELECT a.ts, b.ts AS later FROM s a JOIN s b ON a.x < b.x WINDOW 1 h")
     with cepheid.limits(state=1 << 10), pytest.raises(DataError, match="E519"):
-        query.run(many(), device="gpu")
+        query.run(many(120), device="gpu")
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("SELECT COUNT(DISTINCT x) FROM s", "keep values on the CPU"),
-        ("SELECT COUNT(*) FROM s WINDOW SESSION 5 us", "sessions"),
         (
             "SELECT a.ts FROM s a JOIN s b ON a.x = b.x JOIN s c ON b.x = c.x WINDOW 1 s",
             "joins two streams",
@@ -280,3 +283,37 @@ def test_auto_uses_a_gpu_for_many_events(monkeypatch: pytest.MonkeyPatch) -> Non
         query = cepheid.query(text)
         assert query.run(many(50), device="auto").equals(query.run(many(50)))
     assert not used, "columns that the host must read take less time on the CPU"
+
+
+def test_auto_takes_the_processor_that_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+    monkeypatch.setattr(runtime, "find_device", lambda: (found_device.Found.GPU, "simulated"))
+    monkeypatch.setattr(selecting, "fold_columns", telling("gpu", selecting.fold_columns, used))
+    monkeypatch.setattr(runtime, "SMALL_ROWS", 40)
+    runs = Experience()
+    monkeypatch.setattr(runtime, "_EXPERIENCE", runs)
+    query, events = cepheid.query("SELECT COUNT(*), SUM(y) FROM s"), many(50)
+    for _ in range(TRIES):
+        query.run(events, device="auto")
+    assert used == ["gpu"] * TRIES, "there are enough events"
+    for _ in range(TRIES):
+        query.run(events, device="auto")
+    assert used == ["gpu"] * TRIES, "the other processor is tried, too"
+    for faster, expected in ((Place.CPU, []), (Place.GPU, ["gpu"])):
+        used.clear()
+        runs._taken.clear()
+        for place in (Place.CPU, Place.GPU) * TRIES:
+            runs.note(query.plan.text, len(events), place, 1.0 if place is faster else 2.0)
+        query.run(events, device="auto")
+        assert used == expected
+
+
+def test_auto_gives_queries_with_more_work_for_an_event_to_a_gpu_sooner() -> None:
+    def least(text: str) -> int:
+        return runtime.least_rows(cepheid.query(text).plan)
+
+    count = least("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 s")
+    assert least("RETURN MIN(A.x) PATTERN SEQ(A, B) WITHIN 1 s") < count
+    assert least("RETURN COUNT(*) PATTERN SEQ(A, NOT C, B)") < count
+    once = least("SELECT SUM(x) FROM s WINDOW 1 s")
+    assert least("SELECT SUM(x) FROM s WINDOW 1 s SLIDE 100 ms") < once

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.thesis_operators import streams
+from benchmarks.thesis_operators.persistent import PersistentCounter
 
-from cepheid.accelerator import linear, streams
-from cepheid.accelerator.persistent import PersistentCounter
+from cepheid.accelerator import linear
 from cepheid.accelerator.systems import system_of
 from cepheid.api import query
 from cepheid.kinds.trend.program.job import Job, lower

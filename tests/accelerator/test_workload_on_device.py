@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.engine.comparison import same_rows
 
 import cepheid
-from cepheid.accelerator.schedule import Place, Scheduler
+from cepheid.accelerator.device import Found
 from cepheid.errors import UnsupportedError
-from cepheid.runtimes import workload_device as local_workload_device
+from cepheid.runtimes import device, workload_device
 from cepheid.testing.oracle import evaluate
 
 pytestmark = pytest.mark.timeout(300)
@@ -120,33 +123,90 @@ def test_ties_are_taken_together_by_the_cpu() -> None:
     assert same_rows(found.to_pylist(), expected.to_pylist())
 
 
-def test_other_queries_of_a_workload_run_on_the_cpu() -> None:
+OTHERS = {
+    "sums": "RETURN SUM(A.price) PATTERN SEQ(A, B, C)",
+    "falls": "RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price",
+    "pairs": "RETURN MATCHES PATTERN SEQ(A, B) WITHIN 10 us SLIDE 10 us",
+    "last": "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 us",
+    "absent": "RETURN COUNT(*) PATTERN SEQ(A, NOT C, B)",
+    "dear": "SELECT ts, price FROM s WHERE price > 5",
+    "hot": "DEFINE Dear AS price > 4 SITUATIONS Dear",
+    "spent": "SELECT type, SUM(price) AS spent FROM s WINDOW 20 us GROUP BY type",
+}
+"""Queries of several kinds that run on a GPU, each by itself."""
+
+ON_THE_CPU = {
+    "runs": "RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price SEMANTICS contiguous",
+    "next": "RETURN MATCHES PATTERN SEQ(A, B) SEMANTICS next WITHIN 10 us SLIDE 10 us",
+}
+"""Queries that do not."""
+
+
+def by_name(tables: dict[str, pa.Table]) -> dict[str, list[dict[str, object]]]:
+    """Return the rows of queries, in an order that does not depend on how they ran."""
+    return {name: table.to_pylist() for name, table in tables.items()}
+
+
+def test_queries_of_other_kinds_run_on_the_device_one_by_one() -> None:
     queries = {
         **texts("COUNT(*)", "", keyed=False),
-        "sums": "RETURN SUM(A.price) PATTERN SEQ(A, B, C)",
-        "falls": "RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price",
-        "pairs": "RETURN MATCHES PATTERN SEQ(A, B) WITHIN 10 us SLIDE 10 us",
+        **OTHERS,
+    }
+    workload, table = cepheid.workload(queries), events(60)
+    found = by_name(workload.run(table, device="gpu", separate=True))
+    for name, text in queries.items():
+        assert same_rows(found[name], cepheid.query(text).run(table).to_pylist()), name
+        assert found[name], name
+    reader = table.to_reader(max_chunksize=20)
+    assert by_name(workload.run(reader, device="gpu", separate=True)) == found
+
+
+@pytest.mark.parametrize("name", ON_THE_CPU)
+def test_a_query_that_needs_the_cpu_is_refused_by_name(name: str) -> None:
+    queries = OTHERS | {name: ON_THE_CPU[name]}
+    workload = cepheid.workload(queries)
+    with pytest.raises(UnsupportedError) as caught:
+        workload.run(events(60), device="gpu")
+    assert caught.value.diagnostics[0].code == "E552"
+    assert caught.value.file == name
+
+
+def test_with_auto_each_query_runs_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tables would stay on the CPU."""
+    for module in (workload_device, device):
+        monkeypatch.setattr(module, "SMALL_ROWS", 0)
+    monkeypatch.setattr(device, "least_rows", lambda _: 0)
+    monkeypatch.setattr(device, "find_device", lambda: (Found.GPU, "a GPU"))
+    queries = {
+        **texts("COUNT(*)", "", keyed=False),
+        **OTHERS,
+        **ON_THE_CPU,
     }
     workload, table = cepheid.workload(queries), events(60)
     shared = workload.shared(table.schema)
-    units = local_workload_device.units_of(
-        shared, table.schema, Scheduler(Place.GPU), merge=workload.merge
-    )
-    assert [type(unit).__name__ for unit in units] == ["GroupUnit", "LoneUnit", "CpuUnit"]
-    found: dict[str, pa.Table] = {}
-    for unit in units:
-        unit.feed(table.slice(0, 25))
-        unit.feed(table.slice(25))
-        found |= unit.finish()
-    for name, expected in workload.run(table, separate=True).items():
-        assert same_rows(found[name].to_pylist(), expected.to_pylist()), name
-    with pytest.raises(UnsupportedError) as caught:
-        workload.run(table, device="gpu")
-    assert caught.value.diagnostics[0].code == "E552"
-    assert caught.value.file == "falls"
-    assert workload.run(table, device="auto").equals(workload.run(table))
-    reader = table.to_reader()
-    assert workload.run(reader, device="auto").equals(workload.run(table))
+    assert shared.groups
+    assert shared.beside
+    found = by_name(workload.run(table, device="auto", separate=True))
+    expected = by_name(workload.run(table, separate=True))
+    assert list(found) == list(expected)
+    for name, rows in expected.items():
+        assert same_rows(found[name], rows), name
+    reader = table.to_reader(max_chunksize=20)
+    for name, rows in by_name(workload.run(reader, device="auto", separate=True)).items():
+        assert same_rows(rows, expected[name]), name
+
+
+def test_files_and_stores_are_read_for_a_device(tmp_path: Path) -> None:
+    """A file was answered by the CPU, without a word."""
+    queries = OTHERS | ON_THE_CPU
+    workload, table = cepheid.workload(queries), events(60)
+    pq.write_table(table, tmp_path / "events.parquet")
+    with pytest.raises(UnsupportedError):
+        workload.run(tmp_path / "events.parquet", device="gpu")
+    workload = cepheid.workload(OTHERS)
+    found = by_name(workload.run(tmp_path / "events.parquet", device="gpu", separate=True))
+    for name, rows in by_name(workload.run(table, separate=True)).items():
+        assert same_rows(found[name], rows), name
 
 
 def test_readers_are_read_batch_by_batch() -> None:

@@ -37,6 +37,7 @@ from cepheid.kinds.trend.planning.needs import needs_no_window
 from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.program.results import build_table
+from cepheid.kinds.trend.windows import plain_windows
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
 from cepheid.kinds.trend.windows.step import PartitionState, finish, step
 from cepheid.kinds.workload import answer as local_workload
@@ -134,6 +135,7 @@ def small_steps() -> ExitStack:
         (files, "BATCH_ROWS"),
     ):
         stack.enter_context(patch.object(module, name, 2))
+    stack.enter_context(patch.object(plain_windows, "ROWS_MIN", 0))
     return stack
 
 
@@ -151,7 +153,7 @@ def run_table(trial: Trial) -> Any:
     return run_over(trial, trial.tables)
 
 
-@way("threads", ("trends",))
+@way("threads", PATTERNS)
 def in_threads(trial: Trial) -> Any:
     small = patch.multiple(side_by_side, RANGE_ROWS=2, thread_count=lambda: 3)
     with small_steps(), small:

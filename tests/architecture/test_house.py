@@ -20,6 +20,7 @@ SERVES_ALL = {
     "bundled_events",
     "__init__",
     "cepheid",
+    "garbage",
 }
 
 Edges = set[tuple[str, str]]

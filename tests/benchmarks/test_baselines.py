@@ -173,12 +173,15 @@ def test_pattern_grained_agrees_with_the_oracle_on_the_nested_pattern(semantics:
         contiguous = semantics == "contiguous"
         assert cogra.count_pattern_grained(events, KLEENE, contiguous=contiguous) == count
         assert sase.count_trends(events, KLEENE, semantics=semantics).trend_count == count
+        if not contiguous:
+            assert cogra.count_event_grained(events, KLEENE) == count
 
 
 def test_pattern_grained_counts_too_few_when_an_event_has_several_predecessors() -> None:
     # §3.5: SEQ(A, B) over a1 a2 b3 has two next-matches; Algorithm 3 forgets a1.
     assert oracle_count("AAB", sequence("AB"), "SEMANTICS skip-till-next-match") == 2
     assert cogra.count_pattern_grained(codes("AAB"), sequence("AB"), contiguous=False) == 1
+    assert cogra.count_event_grained(codes("AAB"), sequence("AB")) == 2
     assert sase.count_trends(codes("AAB"), sequence("AB"), semantics="next").trend_count == 1
 
 

@@ -10,7 +10,7 @@ from benchmarks.beyond import Line, draw, sweeps
 def test_three_charts_are_drawn(tmp_path: Path) -> None:
     paths = draw(tmp_path / "charts")
     assert [path.name for path in paths] == ["sweep.svg", "grid.svg", "blame.svg"]
-    titles = ("for every limit", "every pair of limits", "falling trends of SPY")
+    titles = ("limit", "least", "share of matches")
     for path, title in zip(paths, titles, strict=True):
         drawn = path.read_text(encoding="utf-8")
         assert drawn.startswith("<svg")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from benchmarks import charts, linear, methods, ours, streams
-from benchmarks.measure import measure
+from benchmarks.measure import ROOT, forget_peak, measure, peak_mb
 from benchmarks.tasks import Measurement, Task, Timing
 from rich.console import Console
 
@@ -67,6 +69,35 @@ def test_a_task_is_measured_in_its_own_process() -> None:
     assert found.timing is not None
     assert found.timing.check == methods.prepare(task)[0].run()
     assert found.peak_mb > found.working_mb
+
+
+CHILD = "from benchmarks.measure import peak_mb; print(peak_mb())"
+PARENT = """
+import subprocess, sys
+held = b"x" * (500 << 20)
+subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
+"""
+
+
+def test_a_process_does_not_report_the_memory_of_its_parent() -> None:
+    command = [sys.executable, "-c", PARENT, CHILD]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 1 < float(done.stdout) < 400
+
+
+def test_peak_is_that_of_what_was_held_and_can_be_forgotten() -> None:
+    held = b"x" * (100 << 20)
+    highest = peak_mb()
+    assert highest > 100
+    del held
+    forget_peak()
+    assert peak_mb() < highest - 50
+
+
+def test_process_that_has_ended_has_no_peak() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert peak_mb(child.pid) == 0
 
 
 @pytest.mark.slow

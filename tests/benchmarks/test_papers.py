@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 from benchmarks.baselines import aseq, greta_edges, stacks, two_step
 from benchmarks.baselines.template import TYPES
 from benchmarks.measure import ROOT
-from benchmarks.papers import page, results
+from benchmarks.papers import chart, page, results
 from benchmarks.papers.__main__ import chosen, options
-from benchmarks.papers.entry import Entry, Found, Panel, Point
+from benchmarks.papers.__main__ import main as papers_main
+from benchmarks.papers.entry import Entry, Found, Panel, Point, State, Verdict
 from benchmarks.papers.registry import ENTRIES
 from benchmarks.situation_cases import disconnected
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TEXT = page.PAGE.read_text("utf-8")
 COMMAND = re.compile(r"`make papers ARGS='--only ([\w.-]+)'`")
@@ -53,8 +60,75 @@ def test_every_figure_is_measured_or_says_why_not(entry: Entry) -> None:
         assert page.verdicts(entry, kept), "something is said of the paper's claims"
 
 
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.key)
+def test_every_figure_is_drawn_with_all_its_parts_on_the_page(entry: Entry) -> None:
+    place = page.PICTURE.format(key=entry.key)
+    assert f"]({place})" in TEXT
+    file = page.PAGE.parent / place
+    assert file.stat().st_size < 40_000
+    root = ET.parse(file).getroot()
+    seen = {element.text for element in root.iter() if element.tag.endswith("}text")}
+    assert {panel.title for panel in entry.panels} <= seen
+
+
+def test_a_method_has_one_colour_and_differs_from_the_others_of_its_panel() -> None:
+    for entry in ENTRIES:
+        found = results.load()[entry.key].found
+        for panel in entry.panels:
+            names = {point.series for point in found.points if point.panel == panel.key}
+            assert len({chart.COLOURS[name] for name in names}) == len(names), (entry.key, names)
+    assert sum(map(len, chart.NAMES.values())) == len(chart.COLOURS)
+
+
+def test_pictures_are_drawn_again(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert", reason="needs the extra `charts`")
+    entries = [entry for entry in ENTRIES if entry.key in ("rcep-4", "thesis-3.14", "thesis-4.8")]
+    files = chart.draw(entries, results.load(), tmp_path)
+    assert [file.stem for file in files] == [entry.key for entry in entries]
+    bars = files[-1].read_text("utf-8")
+    assert chart.COLOURS["rate"] in bars
+    assert chart.COLOURS["rate, second machine"] in bars
+
+
 def test_page_shows_what_was_measured() -> None:
     assert page.render(ENTRIES, results.load()) in TEXT
+
+
+def test_verdicts_are_claims_that_hold_or_not_open_ones_and_figures_of_ours() -> None:
+    found = Found((Point("a", 1, 2.0),), "made")
+    verdicts = [Verdict(holds, "so") for holds in (True, False, State.OPEN, State.SHOWN)]
+    entry = Entry("greta-1", "Figure 1", "says", "here", compare=lambda _: verdicts)
+    text = page.render([entry], {"greta-1": results.Kept(found, "2026-01-02", "abc", 1.0, 1.0)})
+    assert "Of 3 claims 1 hold here" in text
+    assert "1 do not, and 1 could not be tested" in text
+    own = text.partition("### Figure 1")[2]
+    words = ["Holds", "**Does not hold**", "Open", "Shown"]
+    assert [line for line in own.splitlines() if line.startswith("- ")] == [
+        f"- {word}: so." for word in words
+    ]
+
+
+def test_no_figure_is_saved_without_a_commit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert results.commit(tmp_path) == ""
+    file = tmp_path / "papers.json"
+    monkeypatch.setattr(results, "FILE", file)
+    monkeypatch.setattr(results, "commit", lambda: "")
+    monkeypatch.setattr("sys.argv", ["papers", "--only", "thesis-4.8"])
+    assert papers_main() == 2
+    assert not file.exists()
+
+
+def test_source_that_differs_from_its_commit_is_marked(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message", "a"], check=True)
+    clean = results.commit(tmp_path)
+    assert clean.isalnum()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "new.py").touch()
+    assert results.commit(tmp_path) == f"{clean}+"
 
 
 def test_make_has_the_command() -> None:

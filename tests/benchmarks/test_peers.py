@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from benchmarks.peers import __main__ as peers
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DRAWN = 20_000
-LATEST = page.Setting("today", 1_000, 2, 0.5, 3, 20.0, {"Cepheid": "1"}, {}, ())
+LATEST = page.Setting("today", 1_000, 2, 0.0, 3, 20.0, {"Cepheid": "1"}, {}, ())
 
 
 def run(system: str, case: str, wall_s: float, cpu_s: float, check: float = 1.0) -> Found:
@@ -114,3 +114,23 @@ def test_a_name_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit):
         peers.main(["--systems", "oracle"])
     assert "`oracle` is none of cepheid, duckdb" in capsys.readouterr().err
+
+
+def test_a_quick_run_asks_slow_systems_less_and_ends_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, list[str]] = {}
+
+    def commanded(system: systems.System, *arguments: Any) -> list[str]:
+        asked[system.name] = [stem.name for stem in arguments[-1]]
+        return ["true"]
+
+    monkeypatch.setattr(systems.PythonSystem, "command", commanded)
+    monkeypatch.setattr(systems.JavaSystem, "command", commanded)
+    plan = Plan(tmp_path, 1_000_000, 1.0, 1, slow_share=peers.SLOW_SHARE)
+    for name in ("cepheid", "esper"):
+        measure.measure(plan, systems.SYSTEMS[name], BY_NAME["seq"])
+    assert asked["cepheid"] == ["trades-10000", "trades-100000", "trades-1000000"]
+    assert asked["esper"] == ["trades-10000", "trades-100000"]
+    late = measure.measure(plan, systems.SYSTEMS["duckdb"], BY_NAME["seq"], left_s=0.0)
+    assert (late.reason, "duckdb" in asked) == (measure.LATE, False)

@@ -209,3 +209,14 @@ def test_few_hashes_meet() -> None:
     numbers = np.arange(100_000)
     lane, _ = hash_rows([pa.array(numbers % 300), pa.array((numbers // 300).astype(str))], 100_000)
     assert len(np.unique(lane)) == len(numbers)
+
+
+def test_a_ledger_without_events_is_saved() -> None:
+    row: Change = {"ts": 1, "type": "A", "key": "p", "zone": "z", "x": 1, "price": 1.0, "id": 1}
+    ledger = Ledger(Changes("op"), "ts", strict=False)
+    ledger.settle(table_of([{"op": "insert", **row}]), LONG_AGO)
+    ledger.settle(table_of([{"op": "delete", **row}]), LONG_AGO)
+    again = Ledger(Changes("op"), "ts", strict=False)
+    again.read(ledger.to_bytes())
+    assert (len(again), again.next) == (0, 1)
+    assert again.settle(table_of([{"op": "insert", **row}]), LONG_AGO).places.tolist() == [1]

@@ -344,3 +344,26 @@ def test_explain_tells_what_a_change_costs() -> None:
     told = cepheid.query(MORE["situations"]).explain(changes=True)
     assert "before and after, over all events, with its key" in told
     assert "all of its values" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("SELECT key, x FROM Events WHERE x > 0", "one filter"),
+        ("RETURN A.ts, B.x PATTERN SEQ(A, B) WHERE [zone] WITHIN 10 us", "two keys"),
+        ("RETURN B.x PATTERN SEQ(A, B) WITHIN 10 us", "windows"),
+    ],
+)
+def test_equal_rows_of_different_parts_have_ids_of_their_own(text: str, columns: str) -> None:
+    query = cepheid.query(text)
+    live = query.live(SCHEMA, changes=BY_ID)
+    times = [1, 2, 1, 2] if columns == "two keys" else [1, 2, 101, 102]
+    changes = [
+        {"op": "c", "id": n, "ts": t, "type": "AB"[n % 2], "key": "p", "zone": "zw"[n // 2], "x": 1}
+        for n, t in enumerate(times)
+    ]
+    now: dict[object, Change] = {}
+    for change in [*changes, {"op": "d", "id": 1}]:
+        now = apply_rows(now, live.feed([change]).to_pylist())
+    left = [change for change in changes if change["id"] != 1]
+    assert plain(now.values()) == plain(query.run(events_of(left)).to_pylist())

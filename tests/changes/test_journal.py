@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import numpy as np
@@ -20,10 +23,12 @@ from cepheid.errors import DataError
 from cepheid.jobs.changes import journal
 from cepheid.jobs.changes.asked import Changes
 from cepheid.jobs.changes.follow import Follower
+from cepheid.jobs.changes.homes import Shelf, Turn, ask
 from cepheid.jobs.changes.journal import Journal
 
 CHANGES = Changes.of(BY_ID)
 DELAY = 10
+GONE = 2
 NAMES = ("aggregates", "groups", "edges", "skip", "sessions", "exact")
 
 
@@ -54,8 +59,7 @@ def test_any_worker_goes_on(
     small: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Worker 2 keeps nothing, as one that was just started.
-    kept: Sequence[OrderedDict[Any, Follower]] = [OrderedDict(), OrderedDict(), OrderedDict()]
+    shelves = [Shelf(), Shelf()]
     monkeypatch.setattr(journal, "STEPS_BYTES", small)
     monkeypatch.setattr(journal, "STEPS_SHARE", 1 if small else 50)
     known = follower_of(MORE[name])
@@ -64,20 +68,26 @@ def test_any_worker_goes_on(
         batch, before = changes_of(part), known.counts
         expected = known.take(batch)
         known.advance(known.latest - DELAY)
-        kept[2].clear()
-        monkeypatch.setattr(journal, "_kept", kept[workers[number % len(workers)]])
+        worker = workers[number % len(workers)]
+        if worker == GONE:
+            # Nobody has the follower any more, and the home does not answer.
+            for shelf in shelves:
+                shelf.close()
+        monkeypatch.setattr(journal, "_shelf", shelves[worker % 2])
         mine = Journal(lambda: follower_of(MORE[name]), 2, data)
         told = mine.take(batch, lambda _: known.until)
         data = mine.to_bytes()
-        assert rows_of(told) == rows_of(expected)
-        assert mine.follower.counts.plus(before) == known.counts
-        assert len(mine.follower.ledger) == len(known.ledger)
+        assert rows_of(told.rows) == rows_of(expected)
+        assert told.counts.plus(before) == known.counts
+        assert told.events == len(known.ledger)
+    for shelf in shelves:
+        shelf.close()
 
 
 def test_a_state_grows_by_what_changed() -> None:
     """A small batch leaves the base as it is, and many of them write it anew."""
     draw = np.random.default_rng(1)
-    count = 20_000
+    count = 60_000
     columns: dict[str, Any] = {
         "op": ["c"] * count,
         "id": np.arange(count),
@@ -90,32 +100,131 @@ def test_a_state_grows_by_what_changed() -> None:
     }
     table = pa.table(columns, schema=SCHEMA)
     data, bases = None, []
-    for begin in range(0, count, 1000):
+    for begin in range(0, count, 3000):
         mine = Journal(lambda: follower_of(MORE["aggregates"]), 1, data)
-        mine.take(table.slice(begin, 1000), lambda _: None)
+        mine.take(table.slice(begin, 3000), lambda _: None)
         data = mine.to_bytes()
-        bases.append(mine._base)
-        assert len(data) < 3 * max(len(mine._base), journal.STEPS_BYTES)
+        bases.append(mine._index.digest)
+        assert len(data) < 3 * max(mine._index.base, journal.STEPS_BYTES)
     assert 1 < len(set(bases)) < len(bases) // 2
 
 
-def test_a_failed_task_leaves_no_follower_behind() -> None:
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
+    """Give journals a shelf of their own."""
+    own = Shelf()
+    monkeypatch.setattr(journal, "_shelf", own)
+    yield own
+    own.close()
+
+
+def journal_of(data: bytes | None, text: str = MORE["aggregates"], buckets: int = 1) -> Journal:
+    """Read a state."""
+    return Journal(lambda: follower_of(text), buckets, data)
+
+
+def state_of(count: int) -> bytes:
+    """Write a state with a base and two steps."""
+    data = None
+    for begin in range(3):
+        mine = journal_of(data)
+        ids = range(begin * count, (begin + 1) * count)
+        changes = [{"op": "c", "id": n, "ts": n, "type": "A", "key": "p"} for n in ids]
+        mine.take(changes_of(changes), lambda _: None)
+        data = mine.to_bytes()
+    assert data is not None, "there were batches"
+    return data
+
+
+def test_a_failed_task_leaves_no_follower_behind(shelf: Shelf) -> None:
     """What a task took that then failed is not taken twice."""
-    text = MORE["aggregates"]
-    changes = [{"op": "c", "id": n, "ts": n, "type": "A", "key": "p"} for n in range(3)]
-    first = Journal(lambda: follower_of(text), 1, None)
-    first.take(changes_of(changes), lambda _: None)
-    data = first.to_bytes()
-    failed = Journal(lambda: follower_of(text), 1, data)
-    failed.take(changes_of([{"op": "d", "id": 1}]), lambda _: None)
-    again = Journal(lambda: follower_of(text), 1, data)
-    assert again.follower is not failed.follower
-    assert len(again.follower.ledger) == len(changes)
+    data, delete = state_of(3), changes_of([{"op": "d", "id": 1}])
+    assert journal_of(data).take(delete, lambda _: None).events == 8
+    again = journal_of(data).take(delete, lambda _: None)
+    assert (again.events, again.counts.odd) == (8, 0)
+    assert shelf.home
 
 
-def test_other_buckets_and_queries_are_refused() -> None:
-    data = Journal(lambda: follower_of(MORE["aggregates"]), 2, None).to_bytes()
+def test_a_machine_without_sockets_has_no_homes(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(socket, "socket", forbidden)
+    data = state_of(3)
+    assert shelf.home == ""
+    assert journal_of(data).take(changes_of([{"op": "d", "id": 1}]), lambda _: None).events == 8
+
+
+def test_a_home_answers_for_the_state_that_it_has(shelf: Shelf) -> None:
+    """It takes what follows this state, once, and says that it lacks any other."""
+    mine = journal_of(state_of(3))
+    turn = Turn(changes_of([{"op": "d", "id": 1}]), 0, "after", False)
+    meaning, home, before = mine._meaning, mine._index.home, mine._digest
+    assert home == shelf.home
+    assert ask(home, meaning, "another state", turn) is None
+    told = ask(home, meaning, before, turn)
+    assert told is not None
+    assert told.events == 8
+    assert ask(home, meaning, before, turn) is None
+    assert ask(home, meaning, "after", turn._replace(after="later")) is not None
+    assert ask("0" * 32, meaning, before, turn) is None
+    assert ask("no name", meaning, before, turn) is None
+
+
+AWAY = """
+import os, sys
+from tests.changes.test_journal import state_of
+with os.fdopen(1, "wb", closefd=True) as out:
+    out.write(state_of(3))
+sys.stdin.read()
+"""
+
+
+def test_a_home_in_another_process_answers_until_it_is_killed(shelf: Shelf) -> None:
+    delete = changes_of([{"op": "d", "id": 1}])
+    root = Path(__file__).parents[2]
+    with Popen([sys.executable, "-c", AWAY], stdin=PIPE, stdout=PIPE, cwd=root) as away:
+        assert away.stdout is not None, "it was asked for"
+        data = away.stdout.read()
+        mine = journal_of(data)
+        assert mine.take(delete, lambda _: None).events == 8
+        # It took them over there: nothing was read here.
+        assert shelf.take((*mine._meaning, mine._digest)) is None
+        after = mine.to_bytes()
+        away.kill()
+    again = journal_of(after)
+    insert = changes_of([{"op": "c", "id": 1, "ts": 1, "type": "A", "key": "p"}])
+    assert again.take(insert, lambda _: None).events == 9
+    assert again._index.home == shelf.home
+    # A task that is repeated begins with the state from before.
+    assert journal_of(data).take(delete, lambda _: None).events == 8
+
+
+@pytest.mark.parametrize("small", [0, 1 << 18])
+def test_damage_is_noticed_by_whoever_reads(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(journal, "STEPS_BYTES", small)
+    data = bytearray(state_of(3))
+    nothing = changes_of([{"op": "d", "id": 99}])
+    shelf.close()
+    assert journal_of(bytes(data)).take(nothing, lambda _: None).events == 9
+    for at in range(0, len(data), 7):
+        shelf.close()
+        data[at] ^= 1
+        with pytest.raises(DataError, match=r"E524|E546"):
+            journal_of(bytes(data)).take(nothing, lambda _: None)
+        data[at] ^= 1
+    with pytest.raises(DataError, match="E546"):
+        journal_of(bytes(data[:-1]))
+
+
+def test_other_buckets_and_queries_are_refused(shelf: Shelf) -> None:
+    data = journal_of(None, buckets=2).to_bytes()
     with pytest.raises(DataError, match=r"spark\.cepheid\.buckets"):
-        Journal(lambda: follower_of(MORE["aggregates"]), 3, data)
+        journal_of(data, buckets=3)
     with pytest.raises(DataError, match="another query"):
-        Journal(lambda: follower_of(MORE["edges"]), 2, data)
+        journal_of(data, MORE["edges"], buckets=2)
+    assert shelf.take(("nothing",)) is None

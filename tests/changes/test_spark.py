@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.amount import share
 from tests.changes.changelogs import BY_ID, OPS, OPS_BY_ID, Change, events_of, plain, table_of
 from tests.changes.test_changelog import QUERIES
+from tests.chaos.processes import DAEMON, children, command, kill
 from tests.runtime.test_stream import drain, read_stream, write_files
 
 import cepheid
@@ -82,6 +84,20 @@ LIVE = {
 }
 
 
+KILLED = 2
+"""The micro-batch after which all workers are killed, and with them the tables that they keep."""
+
+
+def kill_workers() -> None:
+    """Kill the workers of this session, which wait for tasks."""
+    machines = [pid for pid in children(os.getpid()) if b"java" in command(pid)]
+    daemons = [pid for jvm in machines for pid in children(jvm) if DAEMON in command(pid)]
+    workers = [pid for daemon in daemons for pid in children(daemon)]
+    assert workers, "somebody ran the tasks"
+    for worker in workers:
+        kill(worker)
+
+
 @share(2)
 @pytest.mark.parametrize("text", LIVE)
 @pytest.mark.filterwarnings("ignore:one task follows all changes")
@@ -96,6 +112,8 @@ def test_a_stream_follows_changes_through_a_restart(
 
     def keep(frame: DataFrame, number: int) -> None:
         told[number] = frame.toArrow().to_pylist()
+        if number == KILLED:
+            kill_workers()
 
     for part in (batches[:2], batches[2:]):
         folder = write_files(tmp_path / "changes", [table_of(batch) for batch in part])

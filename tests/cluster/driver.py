@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.cluster.questions import write_events
+from tests.cluster.parts import FOLDER
+from tests.cluster.questions import BUCKETS, write_events
 from tests.cluster.standalone import MEMORY, Cluster
 from tests.jvm import FLAGS
 from tests.runtime.cluster import ROOT
@@ -33,6 +34,7 @@ class Driver:
         settings: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         micro_batches: int = 3,
+        remote: str | None = None,
     ) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,13 +48,19 @@ class Driver:
             "spark.executorEnv.PYTHONPATH": PATHS,
             "spark.executor.extraJavaOptions": FLAGS,
             "spark.sql.shuffle.partitions": "3",
-            "spark.cepheid.buckets": "3",
+            "spark.cepheid.buckets": str(BUCKETS),
             **(settings or {}),
         }
+        paths = PATHS
+        if remote is not None:
+            # A client of Spark Connect: the server has chosen everything else.
+            shown = ("spark.sql.shuffle.partitions", "spark.cepheid.buckets")
+            asked = {"spark.remote": remote} | {name: asked[name] for name in shown}
+            paths = os.pathsep.join([PATHS, str(FOLDER)])
         (folder / "settings.json").write_bytes(msgspec.json.encode(asked))
         environment = {
             **os.environ,
-            "PYTHONPATH": PATHS,
+            "PYTHONPATH": paths,
             "PYSPARK_PYTHON": sys.executable,
             "CEPHEID_KERNELS": "interpret",
             **(variables or {}),

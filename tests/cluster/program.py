@@ -15,11 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+from pyarrow import fs
 from pyspark.sql import SparkSession
-from tests.cluster.questions import LIVE, QUESTIONS, ask, is_right, live_rows, start_live
+from tests.cluster.parts import BUCKET
+from tests.cluster.questions import (
+    LIVE,
+    QUESTIONS,
+    ask,
+    is_right,
+    is_right_live,
+    live_rows,
+    start_live,
+)
 from tests.spark_options import options
 
 from cepheid.errors import CepheidError
+from cepheid.jobs.hot_keys import HotKey, Split, noted_keys
+from cepheid.jobs.shedding import Level, Shed
+from cepheid.jobs.tables import table_to_bytes
 from cepheid.spark.failures import FAILURES, clear_error
 
 Found = dict[str, Any]
@@ -31,7 +45,9 @@ def session(folder: Path) -> Iterator[SparkSession]:
     """Start a session with the settings of a folder."""
     settings = msgspec.json.decode((folder / "settings.json").read_bytes(), type=dict[str, str])
     builder = SparkSession.builder.appName("cepheid-cluster")
-    for name, value in (options() | settings).items():
+    if "spark.remote" not in settings:
+        settings = options() | settings
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     yield spark
@@ -70,7 +86,7 @@ def ask_all(spark: SparkSession, folder: Path) -> list[str]:
 
 def wrong_live(spark: SparkSession, folder: Path, names: list[str]) -> list[str]:
     """Return the live queries that have not written the rows of the oracle, each once."""
-    return [name for name in names if not is_right(live_rows(spark, name, folder), LIVE[name])]
+    return [name for name in names if not is_right_live(live_rows(spark, name, folder), name)]
 
 
 def once(spark: SparkSession, folder: Path) -> Found:
@@ -133,12 +149,50 @@ def send_package(spark: SparkSession, folder: Path) -> Found:
     return found | one_question(spark, folder)
 
 
+def serve(spark: SparkSession, folder: Path) -> Found:
+    """Let clients of Spark Connect ask until the file ``enough`` is there."""
+    (folder / "asked").write_text("1")
+    while not (folder / "enough").exists():
+        time.sleep(0.1)
+    context: Any = spark.sparkContext._jsc.sc()
+    executors = context.statusStore().executorList(False)
+    everything = [executors.apply(n) for n in range(executors.size())]
+    tasks = sum(int(one.totalTasks()) for one in everything if one.id() != "driver")
+    return {"tasks": tasks}
+
+
+def from_object_store(spark: SparkSession, folder: Path) -> Found:
+    """Ask what tasks read from files, over copies in a bucket; keep notes of live queries there."""
+    place = f"s3://{BUCKET}/files"
+    fs.copy_files(str(folder / "files"), place)
+    wrong = []
+    asked = {name: one for name, one in QUESTIONS.items() if one.place == "files"}
+    for name, question in asked.items():
+        if not is_right(ask(spark, question, folder, place), question.text):
+            wrong.append(name)
+    shed = Shed(f"s3://{BUCKET}/shed", 1000, (), (), 10, 10, 10)
+    for since, keep in ((90, 4), (5, 2)):
+        shed.note_level(Level(since, keep))
+    shed.note_pace(1, 10, 9_000)
+    pace = [shed.pace(10), shed.pace(11)]
+    hot = f"s3://{BUCKET}/hot"
+    key = HotKey(3, 50, table_to_bytes(pa.table({"key": [7]})))
+    Split(hot, ("key",), 10, 100, 4).note([key])
+    levels = [[level.since, level.keep] for level in shed.levels()]
+    return {
+        "asked": len(asked), "wrong": wrong, "levels": levels, "pace": pace,
+        "hot": noted_keys(hot),
+    }  # fmt: skip
+
+
 JOBS: dict[str, Callable[[SparkSession, Path], Found]] = {
     "once": once,
     "until told": until_told,
     "with pauses": with_pauses,
     "one question": one_question,
     "send package": send_package,
+    "serve": serve,
+    "object store": from_object_store,
 }
 
 

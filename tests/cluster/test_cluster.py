@@ -12,13 +12,20 @@ from pathlib import Path
 import pytest
 from tests.chaos.processes import kill
 from tests.cluster.driver import Driver
-from tests.cluster.questions import QUESTIONS
+from tests.cluster.questions import LIVE, QUESTIONS
 from tests.cluster.standalone import Cluster
+
+from cepheid.spark.failures import FULL_RETRY
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.xdist_group("servers")]
 
-MANY = {"spark.task.maxFailures": "100", "spark.stage.maxConsecutiveAttempts": "100"}
-"""Spark gives a job up after four failures of a task, which is fewer than are killed here."""
+MANY = {
+    "spark.task.maxFailures": "100",
+    "spark.stage.maxConsecutiveAttempts": "100",
+    FULL_RETRY: "false",
+}
+"""Spark gives a job up after four failures of a task, which is fewer than are killed here, and if
+what comes out of a shuffle has another order when its tasks are repeated."""
 EAGER = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -37,9 +44,12 @@ GIVEN_BACK = {
 """Executors come when tasks wait, and go after two seconds without any."""
 
 
-def kill_executors(cluster: Cluster, driver: Driver, kills: int) -> int:
+ROUNDS, ROUND_KILLS = 8, 25
+"""The long version kills 200 executors, in rounds that may run on different days."""
+
+
+def kill_executors(cluster: Cluster, driver: Driver, kills: int, chance: random.Random) -> int:
     """Kill executors at random moments, each after an answer; return how many were killed."""
-    chance = random.Random(kills)
     killed = 0
     while driver.running and killed < kills:
         before = driver.asked()
@@ -67,26 +77,40 @@ def pause(pid: int, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kills", "micro_batches"),
-    [(10, 3), pytest.param(200, 80, marks=[pytest.mark.slow, pytest.mark.timeout(3000)])],
+    ("kills", "micro_batches", "seed"),
+    [
+        (10, 3, 0),
+        *(
+            pytest.param(ROUND_KILLS, 10, seed, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])
+            for seed in range(1, ROUNDS + 1)
+        ),
+    ],
 )
 def test_killed_executors_change_nothing(
-    cluster: Cluster, tmp_path: Path, kills: int, micro_batches: int
+    cluster: Cluster, tmp_path: Path, kills: int, micro_batches: int, seed: int
 ) -> None:
+    chance = random.Random(seed)
     with Driver(
         cluster, tmp_path, "until told", settings=MANY, micro_batches=micro_batches
     ) as driver:
-        killed = kill_executors(cluster, driver, kills // 2)
+        killed = kill_executors(cluster, driver, kills // 2, chance)
         # A machine joins, and another one is lost with its executor and its shuffle files.
         cluster.add_worker()
         cluster.kill_worker()
-        killed += kill_executors(cluster, driver, kills - killed)
+        killed += kill_executors(cluster, driver, kills - killed, chance)
         write_whole(tmp_path / "enough", str(killed))
         found = driver.found()
+    assert "error" not in found, found
     assert killed == kills
     assert found["lost"] >= kills
     assert found["asked"] >= len(QUESTIONS)
     assert (found["wrong"], found["wrong live"]) == ([], [])
+    for name in LIVE:
+        # Spark's other state store writes .delta and .snapshot.
+        state = tmp_path / f"checkpoint-{name}" / "state" / "0"
+        kinds = {path.suffix for path in state.rglob("*") if path.is_file() and path.name[0] != "."}
+        assert kinds & {".changelog", ".zip"}, (name, kinds)
+        assert not kinds & {".delta", ".snapshot"}
 
 
 @pytest.mark.slow

@@ -8,7 +8,12 @@ from typing import Any
 
 import typer.main
 
-from cepheid.expressions.functions import ALIASES, FUNCTIONS, Function
+from cepheid.expressions.functions import (
+    ALIASES,
+    FUNCTIONS,
+    LANGUAGE_FUNCTIONS,
+    Function,
+)
 from cepheid.interfaces.cli import app
 from cepheid.language_service import meanings
 from cepheid.language_service.meanings import Meaning
@@ -99,8 +104,8 @@ def _text(text: str) -> str:
 
 def functions_page() -> str:
     """Write all functions, aggregates and surveys of expressions."""
-    own = {name: one for name, one in FUNCTIONS.items() if not one.arrays}
-    arrays = {name: one for name, one in FUNCTIONS.items() if one.arrays}
+    own = LANGUAGE_FUNCTIONS
+    arrays = {name: one for name, one in FUNCTIONS.items() if name not in own}
     parts = [
         "# Functions",
         MADE,
@@ -132,7 +137,7 @@ def _functions(functions: dict[str, Function]) -> str:
     lines = ["| function | result |", "|---|---|"]
     for one in functions.values():
         gives = "as its arguments" if one.gives is None else one.gives.name.lower()
-        lines.append(f"| `{one.usage}` | {'' if one.arrays else gives} |")
+        lines.append(f"| `{one.usage}` | {'' if one.arrays and one.gives is None else gives} |")
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 import re
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from benchmarks.peers.coming_from import events_of
 from tests.translate.judge import judge, needs_eql
 
 import cepheid
@@ -82,3 +84,96 @@ def test_the_package_eql_gives_the_same_answers() -> None:
     rows = cepheid.query(written.query, type="event_type").run(table).to_pylist()
     assert [[row["id"]] for row in rows] == expected
     assert expected
+
+
+CASES = json.loads((Path(__file__).parent / "coming_from.json").read_text("utf-8"))
+FUNNEL = "RETURN FUNNEL(user) PATTERN SEQ(view v, cart c, buy b) GROUP-BY user WITHIN 1 minute"
+
+
+def _value(value: Any) -> Any:
+    """Read a value as numbers, times or text, whatever a system wrote it as."""
+    if isinstance(value, dt.datetime):
+        return value.replace(tzinfo=None)
+    for read in (float, dt.datetime.fromisoformat):
+        try:
+            return read(str(value))
+        except ValueError:
+            continue
+    return str(value)
+
+
+def _query_below(text: str) -> str:
+    """Find the query that the page shows below a text; the clause of Flink is a query as it is."""
+    page = PAGE.read_text("utf-8")
+    assert page.count(text) == 1
+    if "MATCH_RECOGNIZE" in text:
+        return text
+    found = re.search(r"^```cepheid\n(.*?)^```$", page.split(text)[1], re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+def _rows(name: str, text: str) -> list[dict[str, Any]]:
+    """Answer the other side's question by Cepheid, over the same events."""
+    events = [dict(one) for one in events_of(name)]
+    for event in events:
+        # ClickHouse compares whole seconds.
+        ms = event.pop("ms")
+        ms = ms // 1000 * 1000 if name.startswith("clickhouse") else ms
+        event["ts"] = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=ms)  # UTC
+    if name == "clickhouse funnel":
+        rows = cepheid.query(FUNNEL).run(pa.Table.from_pylist(events)).to_pylist()
+        levels = {row["user"]: row["step"] for row in rows if row["keys"]}
+        return [{"user": user, "level": level} for user, level in levels.items()]
+    query = cepheid.query(_query_below(text))
+    if " o JOIN " in query.text:
+        kinds = {event["type"]: None for event in events}
+        tables = {
+            kind: pa.Table.from_pylist([one for one in events if one["type"] == kind])
+            for kind in kinds
+        }
+        found: Any = query.run(tables)
+    else:
+        found = query.run(pa.Table.from_pylist(events))
+    rows = found.to_pylist()
+    return [row for row in rows if row.get("chains") != 0]
+
+
+CEP = [name for name in CASES if name.startswith("flink cep")]
+
+
+@pytest.mark.parametrize("name", CEP)
+def test_flink_cep_found_the_same_matches(name: str) -> None:
+    """Matches are known by the times of their events; an order that is late, by its own."""
+    theirs = sorted([int(ms) for ms in row["times"].split()] for row in CASES[name]["rows"])
+    assert len(theirs) > 1
+    events = events_of(name)
+    table = pa.Table.from_pylist([{**event, "ts": event["ms"] * 1000} for event in events])
+    rows = cepheid.query(_query_below(CASES[name]["text"])).run(table).to_pylist()
+    if "count" in rows[0]:
+        assert sum(row["count"] for row in rows) == len(theirs)
+        return
+    begun = {event.get("id"): event["ms"] for event in events if event["type"] == "order"}
+    ours = [
+        [event["ms"] for event in row["events"]] if "events" in row else [begun[row["o_id"]]]
+        for row in rows
+    ]
+    assert sorted(ours) == theirs
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in CEP])
+def test_the_other_system_gave_the_same_answer(name: str) -> None:
+    """Its answers are written by `python -m benchmarks.peers.coming_from`."""
+    case = CASES[name]
+    theirs = [row for row in case["rows"] if row.get("chains") != "0"]
+    assert len(theirs) > 1
+    ours = _rows(name, case["text"])
+    # What is `a.card` there is `a_card` here; beside, rows may tell their window.
+    names = [name for name in theirs[0] if name.replace(".", "_") in ours[0]]
+    assert set(theirs[0]) - set(names) <= {"window_time"}
+
+    def seen(rows: list[dict[str, Any]], *, here: bool) -> list[str]:
+        read = [name.replace(".", "_") if here else name for name in names]
+        return sorted(str([_value(row[name]) for name in read]) for row in rows)
+
+    assert seen(ours, here=True) == seen(theirs, here=False)

@@ -96,7 +96,7 @@ def test_every_code_has_a_page_and_a_golden_file() -> None:
     assert shown <= golden
     with_data = {
         f"E5{n:02}"
-        for n in (*range(1, 20), *range(21, 27), *range(31, 38), *range(41, 50), 51, 52, 56, 57)
+        for n in (*range(1, 20), *range(21, 27), *range(31, 39), *range(41, 50), 51, 52, 56, 57)
     } | {
         *(
             "E553",

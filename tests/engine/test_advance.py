@@ -18,7 +18,13 @@ from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.windows.key_expiry import forget_idle_keys
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
-from cepheid.kinds.trend.windows.step import PartitionState, advance, finish, step
+from cepheid.kinds.trend.windows.step import (
+    PartitionState,
+    advance,
+    finish,
+    step,
+    step_until,
+)
 from cepheid.plans.plan import TrendPlan, WindowKind
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
@@ -31,9 +37,12 @@ SECOND = 1_000_000
 
 
 def run_with_watermarks(
-    compiled: CompiledQuery, events: Sequence[Mapping[str, object]], pace: int
+    compiled: CompiledQuery, events: Sequence[Mapping[str, object]], pace: int, *, in_one: bool
 ) -> list[dict[str, Any]]:
-    """Run a query in steps of a few seconds; after each, time goes on and the state is restored."""
+    """Run a query in steps of a few seconds; after each, time goes on and the state is restored.
+
+    With ``in_one``, one pass takes the events and lets time go on; idle keys are not forgotten.
+    """
     table = table_of(events)
     times = read_times(Columns(table), compiled.plan.time)
     job = Job(TrendPlan.of(compiled.plan))
@@ -42,12 +51,16 @@ def run_with_watermarks(
     first_time, last_time = (int(times[0]), int(times[-1])) if len(times) else (0, 0)
     for begin in range(first_time, last_time + 1, pace):
         first, end = np.searchsorted(times, [begin, begin + pace])
-        if end > first:
-            state, found = step(job, state, table.slice(first, end - first))
-            rows += build_table(job, found, state.keys, table.schema).to_pylist()
-        state, found = advance(job, state, begin + pace)
+        part, until = table.slice(first, end - first), begin + pace
+        if in_one:
+            state, found = step_until(job, state, part, until)
+        else:
+            if end > first:
+                state, found = step(job, state, part)
+                rows += build_table(job, found, state.keys, table.schema).to_pylist()
+            state, found = advance(job, state, until)
         rows += build_table(job, found, state.keys, table.schema).to_pylist()
-        data = state_to_bytes(job, forget_idle_keys(job, state, begin + pace))
+        data = state_to_bytes(job, state if in_one else forget_idle_keys(job, state, until))
         job = Job(TrendPlan.of(compiled.plan))
         state = state_from_bytes(job, data)
     state, found = finish(job, state)
@@ -55,9 +68,10 @@ def run_with_watermarks(
 
 
 def check(compiled: CompiledQuery, events: Sequence[Mapping[str, object]], pace: int) -> None:
-    rows = run_with_watermarks(compiled, events, pace)
-    expected = evaluate(compiled.tree, events)
-    assert same_rows(sorted(rows, key=_place), sorted(expected, key=_place)), (rows, expected)
+    expected = sorted(evaluate(compiled.tree, events), key=_place)
+    for in_one in (False, True):
+        rows = run_with_watermarks(compiled, events, pace, in_one=in_one)
+        assert same_rows(sorted(rows, key=_place), expected), (in_one, rows, expected)
 
 
 def _place(row: Mapping[str, object]) -> str:

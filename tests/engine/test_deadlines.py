@@ -16,7 +16,7 @@ from cepheid.arrays.columns import Columns
 from cepheid.errors import UnsupportedError
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import slices_of
-from cepheid.kinds.trend.live_corrections import check_corrections
+from cepheid.kinds.trend.live_corrections import why_no_versions
 from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.windows.list_step import advance_matches, step_matches
@@ -157,10 +157,9 @@ def test_only_lists_that_single_events_decide_need_no_window() -> None:
             Live(query(text), schema, delay=0)
 
 
-def test_corrections_are_refused() -> None:
+def test_late_events_change_rows_without_versions() -> None:
     text = "RETURN COUNT(*) PATTERN SEQ(A, NOT B WITHIN 5 s) WITHIN 10 s SLIDE 10 s"
-    with pytest.raises(UnsupportedError, match="E407"):
-        check_corrections(TrendPlan.of(query(text).plan))
+    assert "deadline" in why_no_versions(TrendPlan.of(query(text).plan))
 
 
 def test_an_event_waits_in_no_window_that_it_does_not_end() -> None:

@@ -12,7 +12,12 @@ import cepheid
 from cepheid.kinds.workload.filters import Filters, is_filter
 from cepheid.plans.plan import SelectPlan
 
-TEXTS = ["cmd.exe", "CMD.EXE", "sh", "power%", "a_b", "", None]
+TEXTS = ["cmd.exe", "CMD.EXE", "sh", "power%", "a_b", "", None, "xcmd.exe.bak", "Ärger", "md.ex"]
+TEXTS += ["powershell.exe", "power", "a_b_c_d"]
+
+
+LIKE = ["%cmd.exe", "cmd.exe%", "%md.e%", "power\\%%", "a\\_b%", "%o_er%", "%rger", "%hell%xe"]
+LONG = ["cmd.exe", "powershell.exe", "ärger", "Ärger", "power%", "md.ex"]
 
 
 def _events(rng: random.Random, count: int) -> pa.Table:
@@ -41,6 +46,10 @@ def _condition(rng: random.Random, depth: int = 0) -> str:
         "n IS NULL", "name IS NOT NULL", "f > 0.1", "nothing IS NULL", "nothing = 'a'",
         "LOWER(other) = LOWER(name)", "at.x = 2", "LENGTH(name) > n", "n IN (1, 3)",
         "LOWER(nothing) = 'a'", "REGEX_MATCH(other, '^c')",
+        f"LOWER(name) LIKE '{rng.choice(LIKE)}'", f"other NOT LIKE '{rng.choice(LIKE)}'",
+        f"LOWER(other) IN ('{rng.choice(LONG)}', '{rng.choice(LONG)}')",
+        f"name = '{rng.choice(LONG)}'", f"'{rng.choice(LONG)}' = other",
+        f"name IN ('{rng.choice(LONG)}', 'sh')", "nothing LIKE '%cmd.exe%'",
     ]  # fmt: skip
     if depth > 2 or rng.random() < 0.3:
         return rng.choice(plain)

@@ -1,12 +1,14 @@
-"""Trailing windows by counters for every start: the same rows as by two stacks of matrices."""
+"""Trailing windows by sums and counters of starts: the same rows as by two stacks of matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from fractions import Fraction
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,8 +17,13 @@ from tests.engine.comparison import same_rows, table_of
 from tests.engine.test_linear import SCHEMA
 
 from cepheid.api import query
+from cepheid.kernels import start_counters as kernel_counters
+from cepheid.kernels import start_sums
+from cepheid.kernels.linear import NARROW, OK
 from cepheid.kernels.tiers import Tier, forced
+from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.windows import event_windows, start_counters
+from cepheid.plans.plan import TrendPlan
 from cepheid.runtimes.local import run_table
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import choice, streams
@@ -34,16 +41,96 @@ def trailing_queries(draw: st.DrawFn) -> str:
     return "RETURN {} PATTERN {} {} {}".format(*texts)
 
 
+WAYS = ("sums", "counters", "stacks")
+
+
+@contextmanager
+def only(way: str) -> Iterator[None]:
+    """Run trailing windows in one way; those that have no sums have counters."""
+    cheaper = mock.patch.object(start_counters, "is_cheaper", return_value=way != "stacks")
+    sums = nullcontext() if way == "sums" else mock.patch.object(start_counters, "EXACT", 0)
+    with cheaper, sums:
+        yield
+
+
 @given(trailing_queries(), streams(SCHEMA, events_max=9), st.integers(1, 9))
-def test_counters_and_stacks_and_the_oracle_agree(
+def test_sums_and_counters_and_stacks_and_the_oracle_agree(
     text: str, events: list[Mapping[str, object]], batch_rows: int
 ) -> None:
     compiled = query(text, schema=SCHEMA)
     expected = evaluate(compiled.tree, events)
-    for counters in (True, False):
-        with mock.patch.object(start_counters, "is_cheaper", return_value=counters):
+    for way in WAYS:
+        with only(way):
             found = run_table(compiled.plan, table_of(events), batch_rows=batch_rows)
         assert same_rows(found.to_pylist(), expected), f"{found} instead of {expected}"
+
+
+@contextmanager
+def counted(name: str) -> Iterator[list[int]]:
+    """Collect the status of every call of a kernel."""
+    module = start_sums if name == "sum_starts" else kernel_counters
+    kernel, found = getattr(module, name), list[int]()
+
+    def noted(*arguments: Any) -> Any:
+        result = kernel(*arguments)
+        found.append(result[0])
+        return result
+
+    with mock.patch.object(module, name, noted):
+        yield found
+
+
+LONG = "ABCDEFGHIJ"
+
+
+@pytest.mark.parametrize("tier", [Tier.INTERPRET, Tier.COMPILE])
+@pytest.mark.parametrize("end", ["", " EMIT ON EXPIRY"])
+def test_products_of_all_events_may_wrap_around(tier: Tier, end: str) -> None:
+    # Prefixes of all events have up to 300^9 matches, windows a few thousand.
+    kinds = np.random.default_rng(4).permutation(list(LONG) * 300)
+    table = pa.table({"ts": range(3_000), "type": kinds.tolist()})
+    compiled = query(f"RETURN COUNT(*) PATTERN SEQ({', '.join(LONG)}) WITHIN 80 us{end}")
+    rows = []
+    for way in ("sums", "counters"):
+        with only(way), forced(tier), counted("sum_starts") as found:
+            rows.append(compiled.run(table))
+        assert found == ([OK] if way == "sums" else [])
+    assert rows[0].equals(rows[1])
+    assert len(rows[0]) > 10
+
+
+def test_windows_with_too_many_events_have_counters() -> None:
+    compiled = query("RETURN COUNT(*) PATTERN SEQ(A, B, C) WITHIN 40 us")
+    with only("counters"):
+        expected = compiled.run(falling(200))
+    for exact, status in ((30_000, OK), (100, NARROW)):
+        with (
+            mock.patch.object(start_counters, "EXACT", exact),
+            counted("sum_starts") as sums,
+            counted("count_starts") as counters,
+        ):
+            assert compiled.run(falling(200)).equals(expected)
+        assert (sums, counters) == ([status], [OK] if status == NARROW else [])
+
+
+def most_of(pattern: str) -> int:
+    """Return how many events a window may have for sums of a pattern."""
+    program = lower(TrendPlan.of(query(f"RETURN COUNT(*) PATTERN {pattern}").plan)).programs[0]
+    plain, unit = program.plain(), program.size
+    assert plain is not None
+    begins = (plain.source == unit).any(axis=1)
+    source = np.where(plain.source < unit, plain.source, -1)
+    return start_counters.events_max(plain.target, source, begins, program.tables().counts)
+
+
+def test_the_events_of_a_window_bound_its_matches() -> None:
+    for pattern, length, paths in (
+        ("SEQ(A, B, C)", 3, 1), ("SEQ(A, B)", 2, 1), ("SEQ(A OR B, C)", 2, 2),
+    ):  # fmt: skip
+        most = most_of(pattern)
+        assert paths * (most / length) ** length <= 2**53 < paths * ((most + 1) / length) ** length
+    assert most_of("A") == 2**53
+    assert [most_of(loop) for loop in ("A+", "SEQ(A+, B)", "(SEQ(A, B))+")] == [0, 0, 0]
 
 
 def falling(count: int) -> pa.Table:
@@ -56,8 +143,8 @@ def test_places_of_starts_are_used_again(window: int, tier: Tier) -> None:
     items = "COUNT(*), SUM(A.ts), MIN(B.ts)"
     compiled = query(f"RETURN {items} PATTERN SEQ(A+, B) WITHIN {window} us EMIT ON EXPIRY")
     rows = []
-    for counters in (True, False):
-        with mock.patch.object(start_counters, "is_cheaper", return_value=counters), forced(tier):
+    for way in ("counters", "stacks"):
+        with only(way), forced(tier):
             rows.append(compiled.run(falling(200)).to_pylist())
     assert same_rows(*rows)
     assert rows[0]

@@ -71,6 +71,25 @@ def test_written_twins_of_columns_are_the_same(numbers: list[int], *, largest: b
     assert room[0].tolist() == room[1].tolist()
 
 
+@given(st.lists(st.sampled_from(["", "A", "B", "AB", "ABC", "Å", "A\0"]), max_size=20), st.data())
+def test_texts_are_looked_up_among_a_few_names(texts: list[str], data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from(["A", "AB", "", "Å", "C"]), unique=True))
+    column = pa.array(["skipped", *texts]).slice(1)
+    buffers: Any = column.buffers()
+    ends = np.cumsum([0, *(len(name.encode()) for name in names)], dtype=np.int64)
+    known = np.frombuffer("".join(names).encode() or b" ", np.uint8)
+    table = np.arange(1, len(names) + 1, dtype=np.uint8)
+    begins = np.frombuffer(buffers[1], np.int32, len(texts) + 1, 4)
+    expected = [1 + names.index(text) if text in names else 0 for text in texts]
+    for tier in (Tier.INTERPRET, Tier.COMPILE):
+        out = np.full(len(texts), 9, np.uint8)
+        with forced(tier):
+            columns.look_up_texts(
+                begins, np.frombuffer(buffers[2], np.uint8), ends, known, table, out
+            )
+        assert out.tolist() == expected
+
+
 @given(NUMBERS)
 def test_sorting_is_the_same(numbers: list[int]) -> None:
     keys = np.array(numbers, np.int64)
@@ -180,11 +199,16 @@ GIVEN_UP = {
         "RETURN COUNT(*), MAX(A.x) PATTERN SEQ(A+, B) SEMANTICS next WITHIN 10 s"
     ),
     "start_counters.count_starts": "RETURN COUNT(*), MAX(A.x) PATTERN SEQ(A+, B) WITHIN 10 s",
+    "start_sums.sum_starts": "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s",
     "graph.run_any": "RETURN COUNT(*) PATTERN A+ WHERE A.x * NEXT(A).x < A.x + 3",
     "next_match.run_next_segments": (
-        "RETURN COUNT(*) PATTERN A+ SEMANTICS next WHERE A.x < NEXT(A).x"
+        "RETURN COUNT(*) PATTERN SEQ(A+, B) SEMANTICS next WHERE A.x < NEXT(A).x"
     ),
-    "enumerate.list_matches": "RETURN MATCHES PATTERN SEQ(A, B, A) WITHIN 4 s",
+    "next_stack.run_stacks": "RETURN COUNT(*) PATTERN A+ SEMANTICS next WHERE A.x < NEXT(A).x",
+    "enumerate.list_matches": (
+        "RETURN MATCHES PATTERN SEQ(A p, B q, A r) WHERE p.x <= q.x + 99 WITHIN 4 s"
+    ),
+    "plain_matches.list_plain_matches": "RETURN MATCHES PATTERN SEQ(A, B, A) WITHIN 4 s",
     "temporal_join.join": "DEFINE D AS x > 0, F AS x < 1 PATTERN D before F WITHIN 10 s",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from tests.engine.test_linear import SCHEMA
 
 import cepheid
 from cepheid.api import query
+from cepheid.kernels import windows_apart
 from cepheid.kernels.tiers import Tier, forced
 from cepheid.kinds.trend.program import apart_state
 from cepheid.kinds.trend.program.apart_state import ApartRun
@@ -113,3 +115,65 @@ def test_windows_apart_go_on_from_a_saved_state(
         rows += second.feed(table.slice(cut)).to_pylist() + second.close().to_pylist()
     if not first.late and not second.late:
         assert same_rows(rows, evaluate(compiled.tree, events))
+
+
+SUMMED = {"A+": "A", "SEQ(A, B)": "B", "SEQ(A+, B)": "A", "(SEQ(A+, B))+": "B"}
+SUMMED["SEQ(A OR C, B)"] = "B"
+
+
+@st.composite
+def apart_events(draw: st.DrawFn) -> list[Mapping[str, object]]:
+    """Draw events with times of their own, some without a value."""
+    value = st.sampled_from([1.5, -2.0, None, 0.0, 3.25])
+    event = st.tuples(
+        st.integers(1, 4), st.sampled_from("ABC"), st.sampled_from("pq"), value, st.integers(-3, 3)
+    )
+    time, found = 0, list[Mapping[str, object]]()
+    for step, kind, key, x, y in draw(st.lists(event, min_size=1, max_size=12)):
+        time += step * 500_000
+        found.append({"ts": time, "type": kind, "key": key, "price": x, "volume": y})
+    return found
+
+
+@given(st.sampled_from(list(SUMMED)), st.sampled_from(ENDS), apart_events(), st.integers(1, 12))
+def test_sums_and_extremes_of_windows_apart_are_those_of_the_oracle(
+    pattern: str, end: str, events: list[Mapping[str, object]], batch_rows: int
+) -> None:
+    name = SUMMED[pattern]
+    items = "COUNT(*), SUM({0}.price), MIN({0}.price), MAX({0}.volume), AVG({0}.volume)"
+    text = f"RETURN key, {items.format(name)} PATTERN {pattern} WHERE [key] GROUP-BY key {end}"
+    compiled = query(text, schema=SCHEMA)
+    called, kernel = list[int](), windows_apart.sum_apart
+
+    def noted(*arguments: Any) -> Any:
+        called.append(len(arguments))
+        return kernel(*arguments)
+
+    with kept_apart(), mock.patch.object(windows_apart, "sum_apart", noted):
+        found = run_table(compiled.plan, table_of(events), batch_rows=batch_rows)
+    assert same_rows(found.to_pylist(), evaluate(compiled.tree, events))
+    # Which kernel runs is decided by the first events that are processed.
+    assert called or batch_rows < len(events)
+
+
+@pytest.mark.parametrize("worst", [float("nan"), float("inf"), 1e300])
+def test_values_that_are_no_numbers_stay_in_their_matches(worst: float) -> None:
+    table = pa.table({"ts": range(8), "type": list("AABBCAAB"), "x": [worst] + [1.0] * 7})
+    compiled = query("RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) WITHIN 4 us SLIDE 2 us")
+    rows = []
+    for always in (True, False):
+        with kept_apart(always=always):
+            rows.append(compiled.run(table).to_pylist())
+    assert same_rows(*rows)
+
+
+def test_windows_are_kept_apart_where_sums_of_lanes_cost_less_than_products() -> None:
+    table = stream(18_000, 1)
+    chosen = []
+    for slide in (150, 15_000):
+        with mock.patch.object(windows_apart, "sum_apart", wraps=windows_apart.sum_apart) as kernel:
+            items = "COUNT(*), SUM(A.x), MIN(A.x)"
+            text = f"RETURN {items} PATTERN SEQ(A, B) WITHIN 15 ms SLIDE {slide} us"
+            query(text).run(table)
+        chosen.append(kernel.called)
+    assert chosen == [True, False]

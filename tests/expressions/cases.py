@@ -30,6 +30,7 @@ TYPES: dict[str, pa.DataType] = {
     "double": pa.float64(),
     "text": pa.string(),
     "number text": pa.string(),
+    "texts": pa.list_(pa.string()),
     "truth": pa.bool_(),
     "time": pa.timestamp("us", "UTC"),
     "date": pa.date32(),
@@ -50,6 +51,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
         *("9223372036854775807", "-9223372036854775808", "9223372036854775808", "0" * 40 + "3"),
         *("3000000000", "-129", "NaN", "-Infinity", "inf", "true", " F ", "yEs", "n", "0", "é"),
     ),
+    "texts": (None, [], ["a"], [""], ["a", None, "b"], ["é", "A b", "a"]),
     "truth": (None, True, False),
     "time": (
         *(None, dt.datetime(1970, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)),
@@ -115,8 +117,16 @@ def _cases() -> Iterator[Case]:
             yield from (Case(f"a {o} b", a, b) for o in COMPARISONS)
         yield Case("COALESCE(a, 1)", a)
     yield from _texts()
+    yield from _listed()
     yield from _chosen()
     yield from _converted()
+
+
+def _listed() -> Iterator[Case]:
+    for text in ("ARRAY_JOIN(a, '|')", "ARRAY_JOIN(a, '|', '?')", "CARDINALITY(a)", "a IS NULL"):
+        yield Case(text, "texts")
+    yield Case("CARDINALITY(a) > 1 AND ARRAY_JOIN(a, '|') LIKE '%b'", "texts")
+    yield Case("ARRAY_JOIN(a, b)", "texts", "text")
 
 
 def _chosen() -> Iterator[Case]:
@@ -148,7 +158,7 @@ def _converted() -> Iterator[Case]:
 
 
 def _texts() -> Iterator[Case]:
-    yield from (Case(f"{f}(a)", "text") for f in ("LOWER", "UPPER", "LENGTH"))
+    yield from (Case(f"{f}(a)", "text") for f in ("LOWER", "UPPER", "LENGTH", "REVERSE"))
     yield from (Case(f"{f}(a)", "text") for f in ("TRIM", "LTRIM", "RTRIM"))
     for text in ("REPLACE(a, b)", "REPLACE(a, 'a', b)", "REPLACE(a, b, '__')"):
         yield Case(text, "text", "text")

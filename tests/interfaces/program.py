@@ -51,9 +51,9 @@ def run_in(spark: SparkSession, *arguments: object, stdin: str = "") -> str:
 
     @contextlib.contextmanager
     def started(
-        _master: str | None = None, *, packages: str | None = None, brief: bool = False
+        _master: str | None = None, *, packages: str | None = None, **_java: bool
     ) -> Iterator[object]:
-        del brief  # The session of the tests is one.
+        # How Java compiles was decided when the session of the tests began.
         assert packages is None
         yield spark
 

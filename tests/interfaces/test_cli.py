@@ -112,6 +112,7 @@ def test_explain_prints_the_plan() -> None:
 
 def test_explain_tells_of_engines() -> None:
     assert "on Spark" in run("explain", "-", "--engine", "spark", stdin=GOOD).stdout
+    assert "\nchanges\n├─ " in run("explain", "-", "--changes", stdin=GOOD).stdout
     assert "device  cpu: " in run("explain", "-", "--engine", "gpu", stdin=GOOD).stdout
     done = run("explain", "-", "--engine", "x", stdin=GOOD)
     assert done.returncode == 2

@@ -89,7 +89,7 @@ def test_calibrate_keeps_what_it_measured(
     monkeypatch.setattr(calibrate, "ROWS", 1 << 14)
     cli_machine.calibrate(local=True)
     told = capsys.readouterr().out
-    assert "stage         40.0 ms, not measured" in told
+    assert "stage         70.0 ms, not measured" in told
     assert str(tmp_path / "rates") in told
     found = read_task_rates()
-    assert (found.stage_ms, found.linear_ns != TaskRates().linear_ns) == (40.0, True)
+    assert (found.stage_ms, found.linear_ns != TaskRates().linear_ns) == (70.0, True)

@@ -18,9 +18,12 @@ from tests.interfaces.program import run, run_in
 from typer.testing import CliRunner
 
 from cepheid.errors import DataError
+from cepheid.events.files import read_all
 from cepheid.events.windows_log import read_windows_log
+from cepheid.interfaces import cli
 from cepheid.interfaces.alert_formats import Alert, as_ecs, as_ocsf
 from cepheid.interfaces.cli import app
+from cepheid.interfaces.cli_input import WrongUseError
 
 EVENTS: list[dict[str, Any]] = [
     {"@timestamp": "2026-01-31T10:00:00Z", "event": {"category": "file"}, "pid": 1, "name": "A"},
@@ -105,6 +108,57 @@ def test_alerts_have_the_rule_its_tags_and_the_events(rules: Path, tmp_path: Pat
     assert "user.name" not in event
 
 
+@pytest.mark.parametrize("kind", ["ecs", "ocsf"])
+def test_a_backtest_writes_the_alerts_that_detect_writes(
+    kind: str, rules: Path, tmp_path: Path
+) -> None:
+    events = tmp_path / "events.jsonl"
+    events.write_text("\n".join(map(json.dumps, EVENTS)))
+    (rules / "filter.cq").unlink()  # A backtest refuses a field that no event has.
+    files = [tmp_path / "detected.jsonl", tmp_path / "tested.jsonl"]
+    same = (str(rules), "--input", str(events), *COLUMNS)
+    _run("detect", *same, "--format", kind, "-o", str(files[0]))
+    _run("backtest", *same, "--alerts", str(files[1]), "--alert-format", kind)
+    detected, tested = map(_lines, files)
+    assert tested == detected
+    assert "T1059.001" in json.dumps(tested)
+    table = tmp_path / "rows.json"
+    _run("backtest", *same, "--alerts", str(table))
+    (row,) = _lines(table)
+    assert (row["owner"], "attack.t1059.001" in row["tags"].split(",")) == ("Ann", True)
+
+
+def test_the_format_of_alerts_of_a_backtest_is_checked(rules: Path, tmp_path: Path) -> None:
+    same = ("backtest", str(rules), "--input", "events.jsonl")
+    file = ("--alerts", str(tmp_path / "a"))
+    cases: list[tuple[tuple[str, ...], str]] = [
+        (("--alert-format", "ecs"), "--alert-format is for --alerts"),
+        ((*file, "--alert-format", "leef"), "is ecs or ocsf, not leef"),
+    ]
+    for words, message in cases:
+        done = CliRunner().invoke(app.typer(), (*same, *words))
+        assert isinstance(done.exception, WrongUseError)
+        assert message in str(done.exception)
+
+
+def test_a_field_that_is_a_number_here_and_a_text_there_is_text(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "b.cq").write_text("SELECT ts, name, list FROM s WHERE name = '7'")
+    rows: list[dict[str, Any]] = [{"name": 7}, {"name": "x"}, {"name": "7"}, {"name": None}, {}]
+    rows += [{"name": 7.5}, {"name": True}, {"name": "7", "list": [1]}, {"list": "é"}]
+    stamped = [{"ts": f"2026-01-31T10:{n:02d}:00Z", **row} for n, row in enumerate(rows)]
+    events, alerts = tmp_path / "events.jsonl", tmp_path / "alerts.jsonl"
+    events.write_text("\n".join(map(json.dumps, stamped)) + "\n")
+    _run("detect", str(tmp_path / "rules"), "--input", str(events), "-o", str(alerts))
+    found = [alert["cepheid"]["events"][0] for alert in _lines(alerts)]
+    assert [one["ts"][14:16] for one in found] == ["00", "02", "07"]
+    assert found[-1]["list"] == "[1]"
+    for broken in ('{"ts": 1}\n{"ts": "a"}\n{', '{"ts": 1}\n{"ts": "a"}\n5'):
+        events.write_text(broken)
+        with pytest.raises(DataError, match="could not read"):
+            list(read_all([events]))
+
+
 def test_all_kinds_of_files_give_the_same_alerts(rules: Path, tmp_path: Path) -> None:
     flat = [{**event, "event.category": event["event"]["category"]} for event in EVENTS]
     table = pa.Table.from_pylist([{k: v for k, v in one.items() if k != "event"} for one in flat])
@@ -120,8 +174,8 @@ def test_all_kinds_of_files_give_the_same_alerts(rules: Path, tmp_path: Path) ->
     assert [one["time"] for one in first] == [1769853601000, 1769853602000]
     assert first[0]["severity_id"] == 4
     assert first[0]["class_uid"] == 2004
-    attacks = [{"technique": {"uid": "T1059"}}, {"technique": {"uid": "T1059.001"}}]
-    assert first[0]["finding_info"]["attacks"] == [*attacks, {"tactic": {"uid": "TA0002"}}]
+    technique = {"technique": {"uid": "T1059"}, "sub_technique": {"uid": "T1059.001"}}
+    assert first[0]["finding_info"]["attacks"] == [technique, {"tactic": {"uid": "TA0002"}}]
     assert [one["message"] for one in second] == [one["message"] for one in first]
 
 
@@ -132,6 +186,11 @@ def test_a_rule_that_does_not_fit_is_refused_alone(rules: Path, tmp_path: Path) 
     done = _run("detect", str(rules), "--input", str(events), *COLUMNS, code=1)
     assert "1 of 3 rules is refused: wrong" in done.output
     assert "2 alerts" in done.output
+    words = ("detect", str(rules), "--input", str(events), "--type", "event.category")
+    timeless = _run(*words, code=1).exception
+    assert isinstance(timeless, DataError)
+    assert "no time column `ts`" in str(timeless)
+    assert "--time @timestamp" in str(timeless)
 
 
 def test_an_alert_without_time_or_severity_has_neither() -> None:
@@ -179,6 +238,11 @@ def test_a_live_stream_gives_the_alerts_of_a_batch(
         "--checkpoint", tmp_path / "other", *COLUMNS,
     )  # fmt: skip
     assert {json.loads(line)["class_uid"] for line in printed.splitlines()} == {2004}
+
+
+def test_a_live_stream_has_the_libraries_of_spark() -> None:
+    words = ["cepheid", "detect", "rules", "--input", "events"]
+    assert [cli._needs_pandas([*words, *more]) for more in ([], ["--stream"])] == [False, True]
 
 
 def test_options_of_streams_need_one(rules: Path, tmp_path: Path) -> None:

@@ -55,6 +55,17 @@ def test_events_may_be_of_one_type() -> None:
     assert every.run(typed)["count"].to_pylist() == [6]
 
 
+def test_the_time_of_examples_may_have_another_name() -> None:
+    renamed = CLICKS.rename_columns(["when", "type", "session"])
+    with pytest.raises(cepheid.BindError, match="the times are in `when`"):
+        cepheid.query("RETURN p.ts PATTERN purchase p", time="when").run(renamed)
+
+
+def test_patterns_of_flink_cep_have_a_table(tmp_path: Path) -> None:
+    done = run("translate", "--from", "flink-cep", tmp_path)
+    assert "docs/coming-from.md" in done.stderr
+
+
 def test_the_command_line_speaks_of_its_options(clicks: Path) -> None:
     done = run("run", "-", "--input", clicks, stdin=FUNNEL)
     assert done.returncode == 1

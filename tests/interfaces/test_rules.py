@@ -131,6 +131,14 @@ def test_yaml_that_is_no_rule_is_refused(tmp_path: Path, text: str) -> None:
     assert told.diagnostics[0].code in ("E532", "E533")
 
 
+def test_a_rule_of_sigma_is_to_be_translated_first(tmp_path: Path) -> None:
+    (tmp_path / "whoami.yml").write_text("title: Whoami\ndetection: {condition: selection}\n")
+    (told,) = read_rules(tmp_path).refused
+    (only,) = told.diagnostics
+    assert (only.code, "is a rule of Sigma" in only.message) == ("E532", True)
+    assert "cepheid translate --from sigma" in only.helps[0]
+
+
 def test_without_pyyaml_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +163,10 @@ def test_a_table_without_queries_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     with pytest.raises(cepheid.DataError, match="has no rules"):
         read_rules(tmp_path / "none")
+    (tmp_path / "none" / "a.eql").write_text("any where true")
+    for place in (tmp_path / "none", tmp_path / "none" / "a.eql"):
+        with pytest.raises(cepheid.DataError, match="cepheid translate --from eql"):
+            read_rules(place)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from tests.runtime.test_stream import (
     QUERIES,
     cut,
     events_of,
-    read_stream,
     sentinel,
     write_files,
 )
@@ -23,10 +22,12 @@ from tests.runtime.test_stream import (
 from cepheid.api import query
 from cepheid.errors import DataError
 from cepheid.interfaces.stream_command import stream_in
+from cepheid.interfaces.stream_moves import more_tasks, move_buckets, settle_move
 from cepheid.interfaces.stream_options import Options
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live_by_panes import LiveByPanes
+from cepheid.runtimes.checkpoints import Move, last_planned, read_note, tasks_of, write_note
 from cepheid.spark.schema import result_schema_of
 
 SCHEMA = pa.table({"ts": [1], "type": ["A"], "x": [1]}).schema
@@ -74,27 +75,40 @@ def test_a_query_starts_anew_with_other_buckets(spark: SparkSession, tmp_path: P
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_spark_moves_buckets_to_another_number_of_tasks(
+def test_buckets_move_to_more_tasks_and_the_sink_misses_no_number(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark's offline repartition of a checkpoint works on our operator."""
+    """Spark's offline repartition of a checkpoint works on our operator, also after a crash."""
     events = events_of(400)
     parts = cut(events, 4)
     folder, state = write_files(tmp_path / "events", parts[:2]), tmp_path / "state"
+    asked = (str(folder), str(tmp_path / "rows"), state, "5 seconds")
+    options = Options(*asked, files=1, once=True, buckets=3)
     q = query(QUERIES[1])
-    found: list[pa.Table] = []
-
-    def go_on() -> None:
-        rows = q.stream(read_stream(spark, folder, 1), watermark="5 seconds")
-        writer = rows.writeStream.foreachBatch(lambda batch, _: found.append(batch.toArrow()))
-        writer = writer.option("checkpointLocation", str(state))
-        writer.trigger(availableNow=True).start().awaitTermination()
-
-    go_on()
-    before = sum(map(len, found))
-    spark._streamingCheckpointManager.repartition(str(state), 3)
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    stream_in(spark, q, options)
+    spark.conf.set("spark.sql.shuffle.partitions", str(before))
+    assert more_tasks(spark, state) == 2, "the session has two cores"
+    note = read_note(state)
+    assert note is not None
+    # Noted, and killed before Spark began.
+    planned = last_planned(state)
+    write_note(state, msgspec.structs.replace(note, move=Move(planned + 1, 2)))
+    assert settle_move(spark, state) == note
+    move_buckets(spark, state, 2)
+    # Killed before it was committed; Spark wants the move to be repeated.
+    (state / "commits" / str(planned + 1)).unlink()
+    moved = msgspec.structs.replace(note, move=Move(planned + 1, 2))
+    write_note(state, moved)
     write_files(folder, [*parts[2:], sentinel(events, 60)])
-    go_on()
-    assert before
-    assert same(pa.concat_tables(found), q.run(events).to_pylist())
-    assert len([path for path in (state / "state" / "0").iterdir() if path.name.isdigit()]) == 3
+    stream_in(spark, q, msgspec.structs.replace(options, buckets=None))
+    assert more_tasks(spark, state) is None
+    assert tasks_of(state, last_planned(state)) == 2
+    rows = spark.read.parquet(str(tmp_path / "rows")).toArrow()
+    assert same(rows, q.run(events).to_pylist())
+    names = {
+        path.name.removesuffix(".compact")
+        for path in (tmp_path / "rows" / "_spark_metadata").iterdir()
+    }
+    assert sorted(int(name) for name in names if name.isdigit()) == list(range(last_planned(state)))

@@ -23,7 +23,12 @@ import cepheid
 from cepheid.api import CompiledQuery, query
 from cepheid.errors import DataError
 from cepheid.interfaces import stream_command
-from cepheid.interfaces.stream_command import progress_table, stream_in, wrong_use
+from cepheid.interfaces.stream_command import (
+    progress_table,
+    stream_in,
+    tasks_read,
+    wrong_use,
+)
 from cepheid.interfaces.stream_options import Options
 from cepheid.runtimes.checkpoints import clear_unplanned
 from cepheid.runtimes.spark.sinks.calls import sink
@@ -311,6 +316,7 @@ def test_progress_is_shown_as_a_table() -> None:
         "buffered": 7,
         "partitions": 3,
         "state_bytes": 4096,
+        "shed": 5432,
     }
     counts |= {"open_windows": 2, "lag_ms": 10_500}
     progress = {
@@ -327,5 +333,27 @@ def test_progress_is_shown_as_a_table() -> None:
     console.print(progress_table(progress | {"eventTime": {}, "observedMetrics": {}}))
     text = console.export_text()
     assert "waiting" in text
-    for part in ("123,457", "1,200", "2,026", "4,096", "10,500", "2026-01-01"):
+    for part in ("123,457", "1,200", "2,026", "4,096", "5,432", "10,500", "2026-01-01"):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "light"),
+    [
+        ({}, True),
+        ({"format": "parquet"}, True),
+        ({"late": "correct"}, True),
+        # In all of these, rows go through the JVM, which pays for its second compiler.
+        ({"late": "side"}, False),
+        ({"bad": "fail"}, False),
+        ({"format": "json"}, False),
+        ({"changes": {"key": "user"}}, False),
+        ({"source": "kafka://host/topic"}, False),
+        ({"source": {"a": "events", "b": "events"}}, False),
+    ],
+)
+def test_java_compiles_less_where_tasks_read_the_events(
+    changed: dict[str, Any], *, light: bool
+) -> None:
+    options = msgspec.structs.replace(Options("events", "-", Path("state"), "1 s"), **changed)
+    assert tasks_read(options) is light

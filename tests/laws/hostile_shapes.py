@@ -65,7 +65,7 @@ CONDITIONS = (
 )  # fmt: skip
 RELATIONS = (
     "before", "after", "meets", "met by", "overlaps", "overlapped by", "starts", "started by",
-    "during", "contains", "finishes", "finished by", "equals",
+    "during", "contains", "finishes", "finished by", "equals", "intersects",
 )  # fmt: skip
 FUNCTIONS = ("ABS", "CEIL", "EXP", "FLOOR", "LN", "LOG2", "SIGN", "SQRT", "ROUND")
 TEXT_FUNCTIONS = ("TRIM", "LOWER", "UPPER", "CONCAT")

@@ -11,8 +11,10 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.engine.comparison import table_of
@@ -34,8 +36,13 @@ from tests.situations.test_situations import table_of as situations_of
 import cepheid
 from cepheid.framing import frame, unframe
 from cepheid.jobs.bucket import Outcome, read_bucket
-from cepheid.jobs.kind import task_kind
+from cepheid.jobs.hot_keys import Split, Warmth
+from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.microbatch import live_job, turn
+from cepheid.jobs.shed_turn import ShedArrived, shed_turn
+from cepheid.jobs.shedding import Shed
+from cepheid.jobs.split_turn import FORMAT, SplitArrived, SplitState, split_turn
+from cepheid.jobs.state_format import write_state
 from cepheid.jobs.work import Work
 from cepheid.kinds.selection.counted import CountedJob
 from cepheid.kinds.selection.counted_snapshot import counted_from_bytes
@@ -117,6 +124,41 @@ def of_panes() -> dict[str, State]:
             data,
             lambda data, until: turn(LiveByPanes.of(live.work), live.work, data, [], until),
         ),
+    }
+
+
+def of_split() -> dict[str, State]:
+    """Keep a state of keys and one of panes; no key is noted as hot."""
+    text = "RETURN key, COUNT(*), SUM(A.price) PATTERN A+ GROUP-BY key WITHIN 4 s SLIDE 2 s"
+    live = Live(cepheid.query(text), EVENTS.schema, delay=0)
+    live.feed(EVENTS)
+    kind, needs = task_kind(live.plan), needs_of(live.plan)
+    panes, _ = turn(kind.pane_job(live.work), live.work, None, [EVENTS], LATER)
+    warm = {7: Warmth(1, 2.0, 3.0)}
+    data = write_state(FORMAT, SplitState(live.data[0], panes, warm, LATER))
+    by = Split("no-such-folder", ("key",), needs.pane, needs.within, 1)
+    none = SplitArrived([], [], [])
+    return {
+        "split, live": State.live(
+            data, lambda data, until: split_turn(live.work, by, data, none, until)
+        )
+    }
+
+
+def of_shed() -> dict[str, State]:
+    """Keep a state of a query, and a dropped event of an open window."""
+    text = "RETURN key, COUNT(*), MIN(A.price) PATTERN A+ GROUP-BY key WITHIN 4 s SLIDE 2 s"
+    live = Live(cepheid.query(text), EVENTS.schema, delay=0)
+    folder = mkdtemp(prefix="shed-")
+    by = Shed(folder, 1000, ("key",), ("key",), 4_000_000, 2_000_000, 2_000_000)
+    dropped = by.dropped(EVENTS.slice(0, 1), np.array([LATER]))
+    came = ShedArrived([EVENTS], [dropped], 0, 1, decides=False)
+    data, _ = shed_turn(live.work, by, None, came, LATER)
+    none = ShedArrived([], [], 0, 2, decides=False)
+    return {
+        "shed, live": State.live(
+            data, lambda data, until: shed_turn(live.work, by, data, none, until)
+        )
     }
 
 
@@ -287,6 +329,7 @@ def of_corrections() -> dict[str, State]:
 KINDS = (
     "row pattern", "row pattern, live",
     "trends", "trends, live", "matches", "matches, live", "panes", "panes, live",
+    "split, live", "shed, live",
     "situations", "situations, live", "stretches", "stretches, live",
     "workload", "rules", "rules, live",
     "counted", "counted, live", "join, live", "funnel", "funnel, live",
@@ -297,8 +340,15 @@ KINDS = (
 @cache
 def states() -> dict[str, State]:
     """Return a state of every kind; made once, and only where it is looked at."""
-    found = of_trends() | of_panes() | of_situations() | of_workloads() | of_selects()
-    found |= of_row_patterns() | of_funnels() | of_corrections() | of_windows() | of_pipelines()
+    found = of_trends() | of_panes() | of_split() | of_situations() | of_workloads() | of_selects()
+    found |= (
+        of_shed()
+        | of_row_patterns()
+        | of_funnels()
+        | of_corrections()
+        | of_windows()
+        | of_pipelines()
+    )
     found |= of_stretches()
     assert set(found) == set(KINDS)
     return found

@@ -16,6 +16,8 @@ import cepheid
 from cepheid import pictures
 from cepheid.errors import DataError
 from cepheid.options import OptionError
+from cepheid.pictures.axes import date_axis
+from cepheid.pictures.blame import EVENTS_MAX
 from cepheid.pictures.dots import BINS, LANES_MAX, Lanes, count_dots
 from cepheid.pictures.picture import MIME
 from cepheid.pictures.timelines import LEVELS, SPANS_MAX, timeline_of
@@ -122,6 +124,99 @@ def test_what_is_left_out_is_told() -> None:
     assert timeline_of(wide)[1] == f"the timeline has the first {LANES_MAX} of 100 lanes"
 
 
+BLAME = (
+    "RETURN BLAME() PATTERN SEQ(A a+, B b) WHERE [k] GROUP-BY k WITHIN 40 minutes SLIDE 40 minutes"
+)
+
+
+def test_blame_lies_on_the_timeline() -> None:
+    shown = cepheid.query(BLAME).show(EVENTS)
+    picture = shown.timeline()
+    (layer,) = layers(picture)
+    assert layer["encoding"]["color"]["field"] == "share"
+    points = values(picture.spec)
+    assert len(points) == len(shown.result) > 10
+    shares = {(row["event"]["ts"], row["k"]): row["share"] for row in shown.result.to_pylist()}
+    drawn = {(row["time"], row["lane"]): row["share"] for row in points}
+    assert drawn == {(f"{at.isoformat()}+00:00", key): n for (at, key), n in shares.items()}
+    assert picture.altair().to_dict()["layer"]
+    assert shown._repr_mimebundle_()[MIME] == picture.spec
+    assert values(shown.chart().spec) == points, "the chart of BLAME is its timeline"
+
+
+def test_blame_keeps_the_largest_shares() -> None:
+    count = EVENTS_MAX + 7
+    events = [{"ts": 1_760_000_000 + n, "n": n} for n in range(count)]
+    numbers = [float(n) for n in range(count)]
+    columns: dict[str, Any] = {
+        "event": events,
+        "matches": numbers,
+        "share": numbers,
+        "log2_matches": numbers,
+    }
+    picture = pictures.timeline(pa.table(columns), time_unit="s")
+    assert picture.note == "the timeline has the 5,000 events with the largest shares of 5,007"
+    shares = [row["share"] for row in picture.spec["data"]["values"]]
+    assert shares == numbers[7:]
+    assert picture.spec["data"]["values"][0]["time"].startswith("2025-10-09")
+    with pytest.raises(DataError, match="E582"):
+        pictures.timeline(pa.table(columns), time="at")
+
+
+WITHOUT_WINDOWS = (
+    "RETURN k, COUNT(*) AS c PATTERN A a WHERE [k] AND a.n > SWEEP x (0, 3, 5, 99) GROUP-BY k"
+)
+WINDOWS = WITHOUT_WINDOWS + " WITHIN 10 minutes SLIDE 10 minutes"
+GRID = WINDOWS.replace("GROUP-BY", "AND a.n < SWEEP y (2.5, 7.5) GROUP-BY")
+
+
+def test_a_sweep_has_a_line_for_every_group() -> None:
+    shown = cepheid.query(WITHOUT_WINDOWS).show(EVENTS)
+    spec = shown.chart().spec
+    rows = {(row["value"], row["group"]): row["n0"] for row in spec["data"]["values"]}
+    assert rows == {(row["x"], row["k"]): row["c"] for row in shown.result.to_pylist()}
+    (part,) = spec["vconcat"]
+    assert (part["mark"]["type"], part["encoding"]["x"]["title"]) == ("line", "x")
+    assert shown.chart().altair().to_dict()["vconcat"]
+
+
+def test_a_sweep_over_windows_counts_its_rows() -> None:
+    shown = cepheid.query(WINDOWS).show(EVENTS)
+    spec = shown.chart().spec
+    counts = {row["value"]: row["n0"] for row in spec["data"]["values"]}
+    found = shown.result["x"].to_pylist()
+    assert counts == {x: found.count(x) for x in (0, 3, 5, 99)}
+    assert counts[99] == 0, "values without a row are drawn, too"
+    assert spec["vconcat"][0]["encoding"]["y"]["title"] == "rows"
+
+
+def test_two_parameters_are_a_heat_map() -> None:
+    shown = cepheid.query(GRID).show(EVENTS)
+    spec = shown.chart().spec
+    assert spec["mark"] == "rect"
+    cells = {(row["x"], row["y"]): row["n0"] for row in spec["data"]["values"]}
+    found = [(row["x"], row["y"]) for row in shown.result.to_pylist()]
+    assert cells == {(x, y): found.count((x, y)) for x in (0, 3, 5, 99) for y in (2.5, 7.5)}
+    assert shown.chart().altair().to_dict()["mark"]
+    assert shown._repr_mimebundle_()[MIME] == spec
+
+
+def test_a_sweep_of_texts_and_of_durations() -> None:
+    texts = (
+        "RETURN COUNT(*) PATTERN A a WHERE a.k = SWEEP key ('y', 'x') WITHIN 1 hour SLIDE 1 hour"
+    )
+    spec = cepheid.query(texts).show(EVENTS).chart().spec
+    assert spec["vconcat"][0]["encoding"]["x"]["sort"] == ["y", "x"]
+    spans = "RETURN COUNT(*) PATTERN SEQ(A a, B b) WITHIN SWEEP w (5 min, 10 min) SLIDE 5 min"
+    rows = cepheid.query(spans).show(EVENTS).chart().spec["data"]["values"]
+    assert [row["value"] for row in rows] == [300, 600]
+
+
+def test_infinite_numbers_are_left_out() -> None:
+    spec = pictures.chart(pa.table({"k": ["a", "b"], "n": [1.0, float("inf")]})).spec
+    assert [row["n0"] for row in spec["data"]["values"]] == [1.0, None]
+
+
 def test_a_funnel() -> None:
     text = "RETURN FUNNEL(k) PATTERN SEQ(A a, B b) WITHIN 5 minutes"
     shown = cepheid.query(text).show(EVENTS)
@@ -213,3 +308,9 @@ def test_results_of_spark(spark: SparkSession) -> None:
     assert marks(shown.timeline()) == ["bar", "point"]
     local = cepheid.query(MATCHES).show(EVENTS).timeline()
     assert len(values(layers(shown.timeline())[0])) == len(values(layers(local)[1]))
+
+
+@pytest.mark.parametrize(("minutes", "shown"), [(4, "%H:%M:%S"), (40, "%H:%M")])
+def test_ticks_of_a_short_time_have_seconds(minutes: int, shown: str) -> None:
+    axis = date_axis(["2026-05-14T12:00:00+00:00", f"2026-05-14T12:{minutes:02}:00+00:00"])
+    assert axis["axis"]["format"] == shown

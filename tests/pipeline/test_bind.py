@@ -128,3 +128,13 @@ def test_a_comment_inside_a_row_pattern_stays_there() -> None:
     assert told.startswith("-- dips\nCREATE STREAM Dip AS\nSELECT * FROM s MATCH_RECOGNIZE")
     assert told.count("fast") == 1
     assert format_text(told) == told
+
+
+def test_fields_of_structures_go_through_streams() -> None:
+    rows = [
+        {"ts": 1, "type": "p", "process": {"name": "a", "at": {"n": 1}}},
+        {"ts": 2, "type": "p", "process": {"name": "b", "at": {"n": 2}}},
+    ]
+    text = """CREATE STREAM found AS SELECT *, process.at.n AS n FROM log WHERE process.name <> 'c';
+        RETURN e.n AS n PATTERN found e WHERE e.process.at.n > 1 AND e.process.name = 'b'"""
+    assert cepheid.query(text).run(pa.Table.from_pylist(rows)).to_pylist()[0]["n"] == 2

@@ -290,7 +290,10 @@ WAYS: dict[str, AbstractContextManager[object]] = {
     "as it comes": nullcontext(),
     "with a memory from the first step": patch.object(find, "STEPS_BEFORE_MEMORY", -1),
     "in threads": patch("cepheid.kinds.row_pattern.recognize.ROWS_OF_A_THREAD", 1),
+    "without dead ends": patch("cepheid.kinds.row_pattern.ahead.ROWS_MIN", 0),
     "with little patience": patch.object(search_kernel, "PATIENCE", 8),
+    "by tables": patch.object(find, "TABLES_ROWS_MIN", 0),
+    "by tables, in small parts": patch.multiple(find, TABLES_ROWS_MIN=0, ROOM_ROWS=0),
     "without programs": patch.object(find, "build_programs", side_effect=NoProgramError),
 }
 """All ways to search give the same."""

@@ -43,7 +43,8 @@ def events() -> pa.Table:
 def observe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Tell the address of the task's GPU, and how many events its device summarised."""
     from cepheid.kinds.trend.program.job import lower
-    from cepheid.kinds.trend.tasks_on_gpu import summariser_of, task_address
+    from cepheid.kinds.trend.tasks_on_gpu import summariser_of
+    from cepheid.spark.task_device import task_address
 
     list(batches)
     table = events()

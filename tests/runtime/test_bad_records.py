@@ -11,12 +11,15 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 from tests.amount import share
 from tests.runtime.cases import same
 from tests.runtime.test_stream import drain, read_stream, write_files
 
 import cepheid
 from cepheid.api import query
+from cepheid.events.temporal import TIME_MAX
+from cepheid.runtimes.spark.bad_records import is_after, too_far
 from cepheid.spark.failures import clear_error
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -155,6 +158,30 @@ def test_years_from_1_to_9999_are_read(spark: SparkSession, tmp_path: Path) -> N
     found, progress = drain(rows, tmp_path, "rows")
     assert sums(progress)["bad"] == 0
     assert same(found, q.run(table([*years, *GOOD])).to_pylist())
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_times_without_a_zone_are_judged_by_their_reading(spark: SparkSession, zone: str) -> None:
+    near = [n + d for n in (0, DAY - 1, DAY, FUTURE, -DAY) for d in (-1, 0, 1)]
+    far = [sign * TIME_MAX + d for sign in (-1, 1) for d in (-1, 0, 1)]
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        columns, expected = [], []
+        for micros in near + far:
+            seconds, rest = divmod(abs(micros), 1_000_000)
+            sign = "-" if micros < 0 else "+"
+            since = f"INTERVAL '{seconds}.{rest:06}' SECOND"
+            time = sf.expr(f"TIMESTAMP_NTZ '1970-01-01 00:00:00' {sign} {since}")
+            columns.append(too_far(time, "timestamp_ntz"))
+            expected.append(abs(micros) > TIME_MAX)
+            for latest in (micros - DAY, micros - 1, micros, micros + 1, micros + DAY):
+                columns.append(is_after(time, "timestamp_ntz", sf.lit(latest).cast("long")))
+                expected.append(micros > latest)
+        (row,) = spark.range(1).select(*columns).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+    assert list(row) == expected
 
 
 def test_a_pause_is_no_error(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.runtime.test_zones import unordered
 
 import cepheid
 from cepheid.errors import DataError
-from cepheid.spark.failures import FAILURES, clear_error, clear_failures
+from cepheid.spark.failures import FAILURES, FULL_RETRY, clear_error, clear_failures
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -107,6 +107,13 @@ def test_a_scheme_without_a_connector(spark: SparkSession, tmp_path: Path, schem
             "lib.ArrowInvalid: far\n SQLSTATE: 1\n=== Streaming Query ===\nCurrent: {}\n+- Plan",
             "ArrowInvalid: far",
         ),
+        (
+            "An error occurred while calling o1.getResult.\n: a.b.SparkException: Exception thrown "
+            "in awaitResult: Job aborted due to stage failure: Task 0 in stage 1 failed 4 times.\n"
+            "Caused by: a.b.SparkException: Job aborted due to stage failure: Task 0 in stage 1 "
+            "failed 4 times.\n\tat c",
+            "Task 0 in stage 1 failed 4 times",
+        ),
         ("", "RuntimeError"),
     ],
 )
@@ -124,6 +131,15 @@ def test_a_worker_that_joins_without_the_package_is_told_of() -> None:
     assert "--py-files cepheid.zip" in found.helps[0]
     others = clear_error(RuntimeError(text.replace("cepheid", "cepheids")))
     assert others.diagnostics[0].code == "E523"
+
+
+def test_lost_executors_after_a_shuffle_come_with_the_setting_that_helps() -> None:
+    text = "Job aborted due to stage failure: A shuffle map stage with indeterminate output was "
+    text += "failed and retried. However, Spark cannot rollback the ResultStage 1234."
+    (found,) = clear_error(RuntimeError(text)).diagnostics
+    assert found.code == "E523"
+    assert "in another order" in found.message
+    assert found.helps == (f"cache the DataFrame, or set {FULL_RETRY} to false",)
 
 
 FAR: dict[str, Any] = {

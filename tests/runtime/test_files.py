@@ -73,6 +73,13 @@ def test_slices_are_several_and_cover_the_time_once() -> None:
     assert len(cut(units, 8, before=0, after=10**9)) == 1
 
 
+def test_tasks_get_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Workers of a cluster run in folders of their own.
+    write(events_of(10), tmp_path / "events")
+    monkeypatch.chdir(tmp_path)
+    assert scan.find_paths("events/*.parquet") == scan.find_paths(f"{tmp_path}/events/*.parquet")
+
+
 def test_row_groups_that_overlap_are_one_unit() -> None:
     groups = [
         RowGroup("f", 0, 10, 0, 50),
@@ -168,3 +175,14 @@ def test_packed_texts_are_read(spark: SparkSession, tmp_path: Path) -> None:
     assert query(text).run(path).to_pylist() == expected
     with pytest.warns(UserWarning, match="no Parquet file"):
         assert same(query(text).run(path, spark=spark).toArrow(), expected)
+
+
+def test_an_empty_cell_of_csv_is_null_everywhere(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "valves.csv"
+    path.write_text('ts,type,n,state\n1,v,1,shut\n2,v,1,\n3,v,1,""\n4,v,1,NA\n5,v,1,open\n')
+    q = query("RETURN v.state PATTERN v WHERE [n] AND v.state <> 'shut'")
+    expected = ["NA", "open"]
+    assert q.run(path)["v_state"].to_pylist() == expected
+    with pytest.warns(UserWarning, match="is no Parquet file"):
+        on_spark = q.run(str(path), spark=spark).toArrow()["v_state"].to_pylist()
+    assert sorted(map(str, on_spark)) == expected

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.spark
 QUERIES = {
     "sliding": "RETURN key, COUNT(*), SUM(A.x) PATTERN SEQ(A, B) GROUP-BY key "
     "WITHIN 300 us SLIDE 100 us",
+    "long": "RETURN key, COUNT(*) PATTERN SEQ(A, B) WHERE [key] GROUP-BY key WITHIN 9 s SLIDE 3 ms",
     "rare": "RETURN COUNT(*) PATTERN SEQ(A, B) WHERE A.x > 8.9 WITHIN 30 us SLIDE 10 us",
     "trailing": "RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [key] AND A.x > 8.5 "
     "WITHIN 50 us EMIT ON EXPIRY",

@@ -215,7 +215,7 @@ def test_explain_tells_what_a_live_clause_keeps(spark: SparkSession, stream: Dat
     still = spark.createDataFrame(events_of(9))
     told = cepheid.sql(spark, CLAUSES["falls"], tables={"events": still}, explain=True)
     assert told.splitlines() == [
-        "clause 1  over a table: Spark reads all its rows",
+        "clause 1  over a table: all its rows are read",
         "  one shuffle by key",
     ]
 

@@ -14,6 +14,7 @@ from tests.select.test_counted_turn import COLUMNS, LATER, ORIGINS, cut, stretch
 
 import cepheid
 from cepheid.errors import DataError
+from cepheid.jobs import spill
 from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.work import Work
 from cepheid.kinds.selection import live_join
@@ -122,9 +123,38 @@ def test_the_state_does_not_grow_with_the_stream() -> None:
     assert sizes[-1] < 1.1 * sizes[3]
 
 
+@given(joins(counted=True), rows(12), rows(12), st.integers(1, 4))
+def test_many_pairs_are_built_in_parts(
+    text: str, events: Events, others: Events, pairs: int
+) -> None:
+    events, others = stretched(events), stretched(others)
+    batches = [[events[:5], others[:5]], [events[5:], others[5:]]]
+    works = works_of(text)
+    expected, _ = turns(works, batches)
+    with patch.object(live_join, "PAIRS_AT_ONCE", pairs):
+        found, _ = turns(works, batches)
+    assert list(map(repr, found)) == list(map(repr, expected)), "in the same order"
+
+
+def test_parts_of_many_pairs_wait_on_disk() -> None:
+    both = [[[event(n) for n in range(40)], [event(n) for n in range(40)]]]
+    works = works_of(TEXT.replace("2 EVENTS", "30 EVENTS"))
+    expected, _ = turns(works, both)
+    with (
+        patch.object(live_join, "PAIRS_AT_ONCE", 60),
+        patch.object(spill, "SPILL_ROWS", 200),
+        patch.object(spill, "_on_disk", side_effect=spill._on_disk) as written,
+    ):
+        found, _ = turns(works, both)
+    assert found == expected
+    assert written.call_count > 2
+    assert len(found) > 1_000
+
+
 def test_too_many_pairs_are_refused() -> None:
     with (
-        patch.object(live_join, "ROWS_MAX", 3),
+        patch.object(live_join, "PAIRS_AT_ONCE", 1),
+        patch.object(live_join, "ROWS_MAX", 1),
         pytest.raises(DataError, match="E513"),
     ):
         turns(works_of(TEXT), [[[event(n) for n in range(4)], [event(n) for n in range(4)]]])

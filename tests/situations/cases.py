@@ -18,6 +18,7 @@ GROUPS = (
     "during;finishes;overlapped by",
     "before;meets",
     "met by;after",
+    "intersects",
 )
 AGGREGATES = (
     *("COUNT({0})", "COUNT({0}.x)", "SUM({0}.x)", "AVG({0}.x)", "MIN({0}.x)", "MAX({0}.x)"),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amount import share
 from tests.runtime.test_stream_state import Live, parts, shuffled
 from tests.situations.cases import SECOND_US, Case, queries, streams
 from tests.situations.test_situations import SCHEMA, table_of
@@ -80,6 +81,7 @@ def test_random_queries_have_the_rows_of_a_run_over_all_events(case: Case, seed:
     assert sorted(map(repr, live.rows)) == sorted(map(repr, expected))
 
 
+@share(3)
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("nanoseconds", [5_000_000, 2_000_000_000])
 def test_every_cut_into_up_to_three_micro_batches(text: str, nanoseconds: int) -> None:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from tests.amount import share
 from tests.situations.cases import GROUPS, RELATIVE, SECOND_US, Case, cases, streams
 
 import cepheid
@@ -51,6 +52,7 @@ def test_situations_without_partners_are_left_out(case: Case) -> None:
         check(case.query, case.events)
 
 
+@share(2)
 @pytest.mark.parametrize("condition", RELATIVE)
 @given(streams(most=10))
 def test_conditions_that_look_at_more_than_one_event(

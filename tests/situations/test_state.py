@@ -18,7 +18,6 @@ from cepheid.errors import DataError
 from cepheid.framing import frame, unframe
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.work import Work
-from cepheid.kinds.situation import step as situations
 from cepheid.kinds.situation.job import SituationJob
 from cepheid.kinds.situation.snapshot import (
     FORMAT,
@@ -143,12 +142,12 @@ def test_partitions_are_never_python_objects(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("window", "help_"), [("", "add a window"), ("WITHIN 1 hour", "make the window shorter")]
 )
-def test_more_situations_than_fit_are_refused(
-    window: str, help_: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(situations, "SITUATIONS_MAX", 10)
+def test_more_situations_than_fit_are_refused(window: str, help_: str) -> None:
     events: list[dict[str, object]] = [{"ts": n, "a": n % 2 == 0, "b": False} for n in range(40)]
     query = cepheid.query(f"DEFINE A AS a, B AS b PATTERN A before B {window}")
-    with pytest.raises(DataError, match=rf"error\[E515\]: .* more than 10 situations[^$]*{help_}"):
+    wanted = rf"error\[E515\]: .* more than 10 situations[^$]*{help_}[^$]*LIMITS=situations=20`"
+    with cepheid.limits(situations=10), pytest.raises(DataError, match=wanted):
+        query.run(table_of(events))
+    with cepheid.limits(situations=20):
         query.run(table_of(events))
     assert len(cepheid.query("DEFINE A AS a SITUATIONS A").run(table_of(events))) == 20

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from tests.interfaces.program import run
+
+import cepheid
+from cepheid.options import OptionError
 
 MINUTE = 60_000_000
 QUERY = """RETURN k, COUNT(*) PATTERN A WHERE A.x >= SWEEP least (1 TO 3 STEP 1) AND [k]
@@ -70,6 +74,29 @@ def test_without_labels_alerts_are_counted(folder: Path) -> None:
     rows = curve(folder)
     assert list(rows[0]) == ["least", "alerts", "alerts_a_day"]
     assert [float(row["alerts_a_day"]) for row in rows] == [2400.0, 1920.0, 960.0]
+
+
+def test_the_curve_in_python(folder: Path) -> None:
+    events = parquet.read_table(folder / "events.parquet")
+    query = cepheid.query(QUERY)
+    table = cepheid.sweep_curve(query, events, label="bad")
+    rows = curve(folder, "--label", "bad")
+    assert table["recall"].to_pylist() == [float(row["recall"]) for row in rows]
+    labels = parquet.read_table(folder / "labels.parquet")
+    table = cepheid.sweep_curve(query, events.to_reader(), labels=labels)
+    assert table["precision"].to_pylist() == [0.4, 0.5, 0.5]
+    spec = cepheid.pictures.chart(table).spec
+    assert len(spec["data"]["values"]) == 6
+    twice: Any = {"label": "bad", "labels": labels}
+    steps = "RETURN FUNNEL(k) PATTERN A WHERE A.x > SWEEP(1, 2) WITHIN 1 minute SLIDE 1 minute"
+    for wrong, more, told in (
+        ("RETURN COUNT(*) PATTERN A", {}, "takes a query with SWEEP"),
+        (QUERY, twice, "name the labels once"),
+        (QUERY.split("WITHIN")[0], {}, "alerts need a window"),
+        (steps, {}, "rows of a funnel are steps"),
+    ):
+        with pytest.raises(OptionError, match=told):
+            cepheid.sweep_curve(cepheid.query(wrong), events, **more)
 
 
 def test_the_curve_is_drawn(folder: Path) -> None:

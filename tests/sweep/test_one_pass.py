@@ -92,7 +92,7 @@ def test_every_value_has_the_rows_of_its_own_query(seed: int) -> None:
     expected = value_by_value(text, combinations(plan), table)
     small = int(draw.integers(2, 9))
     counted = patch.object(grid, "EVENTS_MIN", one((1, 256)))
-    with counted, patch.multiple(one_pass, BLOCK_EVENTS=small, GRID_EVENTS=2):
+    with counted, patch.multiple(one_pass, BLOCK_EVENTS=small, GRID_EVENTS=2, CELLS_MAX=4):
         found = query.run(table).to_pylist()
         reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7))
         pieces = query.run(reader).to_pylist()

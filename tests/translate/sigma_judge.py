@@ -143,7 +143,10 @@ def _plain(text: str) -> str:
 def _around(value: str, modifiers: list[str], text: str) -> bool:
     before = "*" if {"contains", "endswith"} & {*modifiers} else ""
     after = "*" if {"contains", "startswith"} & {*modifiers} else ""
-    return _like(before + value + after, text, cased="cased" in modifiers)
+    # A backslash at the end of a value stands for itself, also before what is added behind it.
+    single = re.search(r"(?<!\\)(?:\\\\)*\\$", value) is not None
+    ended = value + "\\" if single and after else value
+    return _like(before + ended + after, text, cased="cased" in modifiers)
 
 
 def _encoded(value: str, modifiers: list[str]) -> Iterator[str]:

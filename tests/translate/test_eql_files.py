@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from cepheid.translate.eql.files import rules_of
-from cepheid.translate.translated import SourceFile
+from cepheid.translate.eql.meaning import ELASTICSEARCH
+from cepheid.translate.eql.queries import write_query
+from cepheid.translate.translated import CannotTranslateError, Settings, SourceFile
 
 TOML = '''
 [rule]
@@ -43,12 +47,14 @@ def test_lines_of_json_are_rules_and_other_languages_are_refused() -> None:
     lines = [
         {"name": "a", "query": "any where true", "type": "eql", "language": "eql"},
         {"name": "b", "query": "x: 1", "language": "kuery"},
+        {"name": "c", "type": "machine_learning"},
         {"exported_count": 2},
     ]
     text = "\n".join(json.dumps(line) for line in lines)
-    first, second = rules_of(SourceFile("a.ndjson", text))
+    first, second, third = rules_of(SourceFile("a.ndjson", text))
     assert (first.rule.name, first.text) == ("a", "any where true")
     assert second.rule.reasons == ("the rule is written in kuery, and not in EQL",)
+    assert third.rule.reasons == ("the rule has no query, but is one of machine learning",)
 
 
 def test_a_broken_file_is_a_refusal() -> None:
@@ -56,3 +62,12 @@ def test_a_broken_file_is_a_refusal() -> None:
     assert rule.reasons[0].startswith("the file cannot be read")
     ((rule, text),) = rules_of(SourceFile("a.eql", "any where true"))
     assert (rule.name, text) == ("a", "any where true")
+
+
+def test_a_rule_that_is_too_long_is_a_refusal() -> None:
+    names = ", ".join(f'"{number:06}*"' for number in range(7_000))
+    with pytest.raises(CannotTranslateError, match="more than 100,000"):
+        write_query(f"any where t : ({names})", Settings(), ELASTICSEARCH)
+    # Texts without a wildcard are a list, which is short.
+    short = write_query(f"any where t : ({names.replace('*', '')})", Settings(), ELASTICSEARCH)
+    assert "LOWER(t) IN ('000000'" in short.query

@@ -116,7 +116,8 @@ def test_what_has_no_counterpart_is_refused(text: str, why: str, tmp_path: Path)
 
 
 def test_names_come_from_annotations_and_streams(tmp_path: Path) -> None:
-    text = "create schema A(x int); @Name('one') select x from A; insert into Two select x from A;"
+    text = "@public @x(y = 1) create objectarray schema A(x int);"
+    text += "@Name('one') select x from A; insert into Two select x from A;"
     assert [rule.name for rule in rules_of(tmp_path, text)] == ["one", "Two"]
 
 

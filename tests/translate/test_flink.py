@@ -52,6 +52,28 @@ def test_a_row_pattern_of_a_script_runs(tmp_path: Path) -> None:
     assert row["at"] == events["rowtime"][3].as_py()
 
 
+def test_no_statement_is_passed_over_in_silence(tmp_path: Path) -> None:
+    script = """
+        CREATE TABLE t (a INT, b AS a + 1, WATERMARK FOR ts AS ts) WITH ('x' = 'AS SELECT');
+        EXECUTE STATEMENT SET BEGIN INSERT INTO one SELECT a FROM t;
+        INSERT INTO two SELECT b FROM t; END;
+        CREATE TABLE three WITH ('k' = 'v') AS SELECT a FROM t;
+        CREATE TABLE IF NOT EXISTS four AS SELECT a FROM t;
+        EXPLAIN SELECT a FROM t; INSERT INTO u VALUES (1);
+        SELEC a FROM t; INSERT INTO five PARTITION (a = 1) SELECT b FROM t;
+    """
+    rules = _rules(tmp_path, script)
+    found = [(one.name, *one.reasons) for one in rules]
+    assert found == [
+        ("one",),
+        ("two",),
+        ("three",),
+        ("four",),
+        ("dips", "`SELEC` begins no statement of Flink SQL that is known"),
+        ("five", "a query in this form of `INSERT` is not carried over"),
+    ]
+
+
 def test_where_flink_differs_a_note_says_so(tmp_path: Path) -> None:
     without = CLAUSE.replace("AFTER MATCH SKIP PAST LAST ROW", "")
     halves = CLAUSE.replace("B.price > A.price", "B.price / 2 > A.price")

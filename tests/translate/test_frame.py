@@ -115,7 +115,7 @@ def test_every_dialect_has_its_own_name() -> None:
 def test_the_command_writes_rules_and_a_report(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "good.eql").write_text('process where name : "CMD*"')
-    (tmp_path / "in" / "bad.eql").write_text("process where child of [process where true]")
+    (tmp_path / "in" / "bad.eql").write_text("process where true | tail 3")
     words = ["translate", "--from", "eql", str(tmp_path / "in"), "-o", str(tmp_path / "out")]
     done = CliRunner().invoke(app.typer(), [*words, "--report", str(tmp_path / "report.json")])
     assert done.exit_code == 1, done.output  # One rule is not carried over.

@@ -84,6 +84,8 @@ CASES: list[tuple[str, Any, list[Event], list[int]]] = [
     ("a|contains|all", ["x", "y"], a("yx", "x", "xy"), [0, 2]),
     ("a|startswith", ["x", "y"], a("xa", "ya", "ax"), [0, 1]),
     ("a|endswith", r"\x.exe", a("c:\\X.exe", "x.exe"), [0]),
+    ("a|contains", "\\Run\\", a("x\\run\\y", "\\Run*", "\\run\\"), [0, 2]),
+    ("a|startswith", "x\\", a("x\\y", "x*", "x\\"), [0, 2]),
     ("a|re", "^[a-c]+$", a("abc", "ABC", "abcd", "abc\n"), [0, 3]),
     ("a|re|i", "^[a-c]+$", a("abc", "ABC", "abcd"), [0, 1]),
     ("a|re|m", "^b$", a("a\nb", "b", "ab"), [0, 1]),
@@ -288,7 +290,17 @@ def test_the_logs_of_windows_have_names() -> None:
     rule["logsource"] = {"product": "windows", "category": "process_creation"}
     found = translated(rule, with_mapping(Settings(), "windows"))
     assert not found.notes
-    assert "Channel IN ('Microsoft-Windows-Sysmon/Operational') AND EventID IN (1)" in found.query
+    channel = "LOWER(Channel) IN ('microsoft-windows-sysmon/operational')"
+    assert f"{channel} AND EventID IN (1)" in found.query
+
+
+def test_fields_of_defender_have_spaces() -> None:
+    rule = rule_of({"s": {"ThreatName|endswith": "_Test_File"}, "condition": "s"})
+    rule["logsource"] = {"product": "windows", "service": "windefend"}
+    found = translated(rule, with_mapping(Settings(), "windows"))
+    assert "LOWER(`Threat Name`) LIKE" in found.query
+    named = with_mapping(Settings(fields={"Threat Name": "ThreatName"}), "windows")
+    assert "LOWER(ThreatName) LIKE" in translated(rule, named).query
 
 
 def test_a_filter_takes_events_from_rules() -> None:
@@ -305,5 +317,8 @@ def test_a_filter_takes_events_from_rules() -> None:
 
 
 def test_a_file_that_is_none_of_sigma_is_told() -> None:
-    (found,) = translate_rules([SourceFile("rule.yml", "a: [")], SETTINGS)
+    (found,) = translate_rules([SourceFile("rule.yml", "title: a\ndetection: {b: c")], SETTINGS)
     assert found.outcome is Outcome.REFUSED
+    assert found.reasons == (
+        "no YAML in line 2, column 17: expected ',' or '}', but got '<stream end>'",
+    )

@@ -116,16 +116,52 @@ def test_values_are_added_up_and_counted() -> None:
     assert alerts(total, STREAM) == [(9, "x")]
     assert len(alerts(mean, STREAM)) == 5
     assert "not without one" in mean.notes[0]
-    rows = rows_of(different, STREAM)
-    assert {row["window_end"] // SECOND for row in rows} == {*range(4, 14)}
-    assert "windows of 10 seconds, one every 1 second" in different.notes[0]
+    assert {row["window_end"] // SECOND for row in rows_of(different, STREAM)} == {3, 5, 9}
+    assert different.outcome is Outcome.EXACT
     assert rows_of(median, STREAM)
+    assert "windows of 10 seconds, one every 1 second" in median.notes[0]
 
 
 def test_a_correlation_of_correlations() -> None:
     many = correlation("event_count", ["fail"], condition={"gte": 2}) | {"name": "many"}
     (rule,) = rules(many, correlation("temporal_ordered", ["many", "ok"]))
     assert alerts(rule, STREAM) == [(12, "x")]
+
+
+def test_a_condition_may_be_all_that_names_the_rules() -> None:
+    given = correlation("temporal", [], condition="fail AND ok")
+    del given["correlation"]["rules"]
+    (rule,) = all_rules(given)
+    assert alerts(rule, STREAM) == [(12, "x")]
+
+
+@pytest.mark.parametrize(
+    ("logs", "told"),
+    [
+        ((Log({"category": "login"}, where="a = 1"), Log({"category": "file"}, where="a = 2")), ""),
+        ((Log({"category": "login"}, where="a = 1"), Log({"category": "file"})), "read the logs"),
+        ((Log({}, from_="x", where="a = 1"),), ""),
+        ((), "read the logs windows_login, windows_file, and a pipeline reads one"),
+    ],
+)
+def test_rules_of_several_logs_read_one_stream_if_conditions_tell_their_events(
+    logs: tuple[Log, ...], told: str
+) -> None:
+    found = [
+        {
+            "title": name,
+            "name": name,
+            "logsource": {"product": "windows", "category": name},
+            "detection": {"s": {"n": 1}, "condition": "s"},
+        }
+        for name in ("login", "file")
+    ]
+    text = yaml.safe_dump_all([*found, correlation("temporal", ["login", "file"])])
+    (rule,) = translate_rules([SourceFile("rules.yml", text)], Settings(logs=logs))
+    assert told in "".join(rule.reasons)
+    assert bool(told) == bool(rule.reasons)
+    if not told:
+        cepheid.query(rule.query)
 
 
 def test_aliases_are_fields_of_each_rule() -> None:
@@ -153,14 +189,21 @@ def test_rules_of_a_correlation_stand_alone_if_it_says_so() -> None:
     [
         (correlation("temporal", ["fail", "nobody"]), "`nobody` is not among the rules"),
         (
-            correlation("temporal_ordered", ["fail", "ok"], condition={"gte": 1}),
-            "some of the rules",
+            correlation("temporal_ordered", ["fail", "ok"], condition={"gt": 2}),
+            "no number of the rules meets the condition",
+        ),
+        (
+            correlation("temporal_ordered", ["fail", "ok"], condition="fail or not ok"),
+            "`not` needs an event beside it",
         ),
         (
             correlation("event_count", ["fail"], timespan="later", condition={"gte": 1}),
             "no rule of",
         ),
-        (correlation("value_sum", ["fail", "ok"], condition={"field": "n", "gt": 1}), "together"),
+        (
+            correlation("value_sum", ["fail"], condition={"field": ["n", "m"], "gt": 1}),
+            "counted together, and not added up",
+        ),
         (
             correlation("value_percentile", ["fail"], condition={"field": "n", "gt": 1}),
             "without `percentile`",
@@ -175,6 +218,23 @@ def test_what_has_no_counterpart_is_refused(given: dict[str, Any], reason: str) 
     (found,) = rules(given)
     assert found.outcome is Outcome.REFUSED
     assert reason in found.reasons[0]
+
+
+def test_both_ends_of_a_range_are_numbers() -> None:
+    (found,) = all_rules(correlation("event_count", ["fail"], condition={"gte": 1, "lt": "many"}))
+    assert "'many' is no valid Sigma correlation condition count" in found.reasons[0]
+
+
+def test_a_title_is_no_reference() -> None:
+    base: dict[str, Any] = {
+        "title": "Failed login",
+        "name": "fail",
+        "logsource": {"category": "login"},
+    }
+    base["detection"] = {"s": {"n": 1}, "condition": "s"}
+    text = yaml.safe_dump_all([base, correlation("temporal", ["Failed login"])])
+    *_, found = translate_rules([SourceFile("rules.yml", text)], LOGS)
+    assert "is the title of a rule, and correlations know rules by" in found.reasons[0]
 
 
 def _by_definition(

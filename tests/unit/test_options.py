@@ -116,8 +116,6 @@ def with_events(name: str) -> list[Case]:
     cases: list[Case] = []
     for function in ("run", "workload.run"):
         cases += [(function, "device", events | {"device": v}) for v in NO_CHOICES]
-        if name in ("path", "pathlike") and function == "workload.run":
-            cases.append((function, "device", events | {"device": "gpu"}))
     for function in ("run", "show", "why_not", "workload.run"):
         cases += [(function, "spark", events | {"spark": value}) for value in (NONSENSE, 5)]
     cases += [("run", "strategy", events | {"strategy": value}) for value in NO_CHOICES[2:]]
@@ -139,7 +137,8 @@ def with_events(name: str) -> list[Case]:
             cases.append((function, "bad", events | {"watermark": "1 second", "bad": bad}))
         for option in ("max_ahead", "idle"):
             cases.append((function, option, events | {"watermark": "1 second", option: NONSENSE}))
-    for option in ("allowed_lateness", "since", "backfill", "marks"):
+    others = ("allowed_lateness", "since", "backfill", "marks", "hot_keys", "shed", "shed_notes")
+    for option in others:
         cases.append(("stream", option, events | {"watermark": "1 second", option: NONSENSE}))
     if name == "store":
         for option, value in (("format", "json"), ("engine", "spark"), ("schema", EVENTS)):

@@ -7,9 +7,11 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from importlib.metadata import requires
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +19,7 @@ from tests.test_imports import run_fresh
 
 import cepheid
 from cepheid.errors import DataError
+from cepheid.spark import worker_python
 from cepheid.spark.installed import check_installed
 from cepheid.spark.worker_python import NEEDED, prepare_workers
 
@@ -158,6 +161,29 @@ def test_workers_that_cannot_run_queries_are_found_before_anything_runs(
     assert "set PYSPARK_PYTHON, before the session starts" in told.helps[0]
     monkeypatch.setattr(cepheid, "__version__", own)
     prepare_workers(spark)
+
+
+@pytest.mark.parametrize(("executors", "told"), [(["driver:1"], 1), (["driver:1", "a:2"], 0)])
+def test_a_cluster_without_executors_is_told(
+    executors: list[str],
+    told: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked = threading.Event()
+
+    def list_executors(_: object) -> list[str]:
+        asked.set()
+        return executors
+
+    monkeypatch.setattr(worker_python, "_executors", list_executors)
+    monkeypatch.setattr(worker_python, "ALONE_S", 0.001)
+    context: Any = SimpleNamespace(master="spark://a:7077")
+    with worker_python.told_if_alone(context) as timer:
+        assert asked.wait(60)
+        timer.join()
+    assert len(caplog.messages) == told
+    assert all("`spark://a:7077` has no worker with a free core" in one for one in caplog.messages)
 
 
 def test_workers_need_only_what_is_installed_with_cepheid() -> None:

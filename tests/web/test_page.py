@@ -155,9 +155,13 @@ def serious(page: Any) -> list[str]:
     ]
 
 
-def painted(page: Any) -> int:
-    """Count the pixels of the timeline that are neither background nor text."""
-    script = """() => {
+def wait_until_painted(page: Any) -> None:
+    """Wait until thousands of pixels of the timeline are neither background nor text.
+
+    The first frames are drawn before the server has sent a tile.
+    """
+    page.wait_for_function(
+        """() => {
         const canvas = document.querySelector('canvas.timeline');
         const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
         let coloured = 0;
@@ -165,9 +169,24 @@ def painted(page: Any) -> int:
             const most = Math.max(data[n], data[n + 1], data[n + 2]);
             if (most - Math.min(data[n], data[n + 1], data[n + 2]) > 60) coloured += 1;
         }
-        return coloured;
-    }"""
-    return int(page.evaluate(script))
+        return coloured > 5000;
+    }""",
+        polling=100,
+    )
+
+
+def drawn(page: Any) -> str:
+    """Return the picture of the timeline; two views of it may paint equally many pixels."""
+    return str(page.evaluate("() => document.querySelector('canvas.timeline').toDataURL()"))
+
+
+def place_pointer(page: Any, canvas: Any) -> tuple[float, float]:
+    """Move the pointer to the middle of the timeline, and return where that is."""
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    return x, y
 
 
 def test_a_wrong_query_is_fixed_by_a_click_and_its_matches_are_seen(
@@ -194,7 +213,7 @@ def test_a_wrong_query_is_fixed_by_a_click_and_its_matches_are_seen(
     page.wait_for_selector("canvas.timeline[data-frames]")
     page.wait_for_function("() => Number(document.querySelector('canvas').dataset.frames) > 1")
     assert page.inner_text(".about").startswith("1 M events, 8 lanes")
-    assert painted(page) > 5_000
+    wait_until_painted(page)
     visit.picture("timeline")
     page.click("text=Next span")
     assert "match 1 in" in page.inner_text(".told")
@@ -212,21 +231,44 @@ def test_the_timeline_moves_without_waiting_for_the_server(browser: Any, shops: 
     visit = Visit(browser, shops)
     page = visit.page
     visit.tab("Timeline")
-    page.wait_for_selector("canvas.timeline[data-frames]")
-    page.wait_for_timeout(300)
-    box = page.locator("canvas.timeline").bounding_box()
-    before = painted(page)
-    page.mouse.move(box["x"] + 500, box["y"] + 80)
-    page.mouse.wheel(0, -600)
-    page.wait_for_timeout(500)
-    assert painted(page) != before
-    frames = int(page.get_attribute("canvas.timeline", "data-frames"))
+    # Lanes follow the query's key, which the server tells after the page has opened.
+    page.wait_for_selector(".about:has-text('8 lanes')")
+    wait_until_painted(page)
+    before = drawn(page)
+    canvas = page.locator("canvas.timeline")
+    for _ in range(60):  # The page may still move: answers about the query come above the canvas.
+        place_pointer(page, canvas)
+        page.mouse.wheel(0, -600)
+        page.wait_for_timeout(500)
+        if drawn(page) != before:
+            break
+    assert drawn(page) != before
+    x, y = place_pointer(page, canvas)
+    frames = int(canvas.get_attribute("data-frames"))
     page.mouse.down()
     for step in range(20):
-        page.mouse.move(box["x"] + 500 - 8 * step, box["y"] + 80)
+        page.mouse.move(x - 8 * step, y)
     page.mouse.up()
-    page.wait_for_timeout(100)
-    assert int(page.get_attribute("canvas.timeline", "data-frames")) > frames
+    page.wait_for_function(
+        f"() => Number(document.querySelector('canvas.timeline').dataset.frames) > {frames}"
+    )
+    visit.end()
+
+
+def test_lanes_follow_the_query_until_a_person_picks_them(browser: Any, shops: Bench) -> None:
+    visit = Visit(browser, shops)
+    page = visit.page
+    visit.write("RETURN COUNT(*) PATTERN SEQ(view A, order B) WITHIN 1 minute")
+    page.wait_for_selector(".sections")
+    visit.tab("Timeline")
+    page.wait_for_selector(".about:has-text('1 lane')")
+    visit.write("RETURN COUNT(*) PATTERN SEQ(view A, order B) WHERE [shop] WITHIN 1 minute")
+    page.wait_for_selector(".about:has-text('8 lanes')")
+    page.select_option("#view-timeline select", "type")
+    page.wait_for_selector(".about:has-text('3 lanes')")
+    visit.tab("Plan")
+    visit.tab("Timeline")
+    page.wait_for_selector(".about:has-text('3 lanes')")
     visit.end()
 
 

@@ -109,6 +109,34 @@ def test_a_chart_has_a_line_for_every_group(bench: Bench) -> None:
     assert chart["numbers"] == ["n"]
 
 
+def test_a_sweep_is_drawn_along_its_values(bench: Bench) -> None:
+    one = "RETURN COUNT(*) AS n PATTERN view A WHERE A.price > SWEEP limit (1, 5, 1000)"
+    chart = bench.ask(f"/api/runs/{bench.run(one)['id']}/chart")
+    assert (chart["kind"], chart["numbers"], chart["axes"]) == ("lines", ["n"], ["limit"])
+    assert [point[0] for point in chart["series"][0]["points"]] == [1, 5]
+    windows = f"{one} AND A.price < SWEEP most (50, 60) WITHIN 1 second SLIDE 1 second"
+    grid = bench.ask(f"/api/runs/{bench.run(windows)['id']}/chart")
+    assert (grid["kind"], grid["numbers"], grid["axes"]) == ("grid", ["rows"], ["limit", "most"])
+    cells = {(cell[0], cell[1]): cell[2] for cell in grid["cells"]}
+    assert cells.keys() == {(x, y) for x in (1, 5, 1000) for y in (50, 60)}
+    assert cells[1, 50] > cells[1000, 50] == 0
+
+
+def test_blame_is_on_the_timeline(bench: Bench) -> None:
+    told = bench.run("RETURN BLAME() PATTERN SEQ(view A, buy B) WHERE [symbol] GROUP-BY symbol")
+    assert bench.ask(f"/api/runs/{told['id']}/chart")["kind"] == ""
+    asked = {"data": "events", "key": "symbol", "run": told["id"]}
+    made = bench.ask("/api/timelines", asked)["spans"]
+    assert (made["kind"], made["total"]) == ("event", told["answer"]["rows"])
+    shares = [span[6] for span in made["spans"]]
+    assert shares == sorted(shares)
+    page = bench.ask(f"/api/runs/{told['id']}/rows?limit=1000")
+    names = [column["name"] for column in page["columns"]]
+    best = page["rows"][made["spans"][-1][4]]
+    assert best[names.index("share")] == shares[-1]
+    assert made["spans"][-1][2] == best[names.index("symbol")]
+
+
 def test_a_match_tells_why_each_event_was_taken_or_skipped(bench: Bench) -> None:
     told = bench.run(MATCHES)
     assert told["status"] == "done", told

@@ -136,7 +136,7 @@ def test_a_place_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_bundled_events_are_there_without_any_place() -> None:
-    names = {"driving", "loans", "payments", "shop", "spy", "trades", "web"}
+    names = {"departures", "driving", "loans", "payments", "shop", "spy", "trades", "web"}
     assert set(found().sets) == names
 
 

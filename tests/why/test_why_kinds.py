@@ -53,6 +53,23 @@ def test_relations_are_counted_one_by_one() -> None:
     assert "1 event without car (NULL) count for nothing." in answer.sentences
 
 
+def test_what_null_ends_is_told() -> None:
+    # A thermometer and a valve, each of which sends events of its own.
+    plant = pa.table(
+        {"ts": range(4), "temp": [95, None, 96, 50], "valve": [None, "shut", None, None]}
+    )
+    define = "DEFINE Hot AS temp > 90{}, Shut AS valve = 'shut'"
+    answer = why(f"{define.format('')} PATTERN Hot intersects Shut", plant)
+    assert answer.found == 0
+    assert answer.sentences[-2:] == (
+        "`temp > 90` is NULL at 1 of them, and ends there: `Hot AS temp > 90 UNTIL …` would go on.",
+        "`valve = 'shut'` is NULL at 3 of them, and ends there: "
+        "`Shut AS valve = 'shut' UNTIL …` would go on.",
+    )
+    answer = why(f"{define.format(' UNTIL temp <= 90')} PATTERN Hot intersects Shut", plant)
+    assert (answer.found, "`temp > 90` is NULL" in str(answer)) == (1, False)
+
+
 def test_bounds_of_listed_situations_are_told() -> None:
     answer = why("FROM s DEFINE F AS speed > 70 AT LEAST 1 s SITUATIONS F")
     assert (answer.found, answer.unit) == (0, "situation")

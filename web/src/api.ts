@@ -55,16 +55,18 @@ export interface Run {
 export interface Rows { columns: Column[]; rows: unknown[][]; total: number }
 export interface Series { name: string; points: (number | null)[][] }
 export interface Chart {
-  kind: "" | "lines" | "bars" | "funnel";
+  kind: "" | "lines" | "bars" | "funnel" | "grid";
   steps?: { text: string; count: number }[];
   numbers: string[];
+  axes?: string[];
+  cells?: (number | string | null)[][];
   series?: Series[];
   series_count?: number;
   dates?: boolean;
   bars?: { name: string; values: (number | null)[] }[];
   rows?: number;
 }
-export type Span = [number, number, string, string, number, number[]];
+export type Span = [number, number, string, string, number, number[], number?];
 export interface Timeline {
   start: number;
   end: number;

@@ -1,4 +1,4 @@
-// Charts of numbers: lines over windows with groups as colours, and bars of groups.
+// Charts of numbers: lines over windows or values with groups as colours, bars of groups, cells of pairs.
 
 import { get } from "./api";
 import type { Chart, Series } from "./api";
@@ -96,6 +96,31 @@ function bars(chart: Chart, place: number, log: boolean): SVGElement {
   ]);
 }
 
+function grid(chart: Chart): SVGElement {
+  const cells = chart.cells ?? [];
+  const [across, up] = [0, 1].map((axis) => {
+    const values = [...new Set(cells.map((cell) => cell[axis]))];
+    return values.every((value) => typeof value === "number") ? values.sort((a, b) => (a as number) - (b as number)) : values;
+  });
+  const [column, row] = [across, up].map((values) => new Map(values.map((value, n) => [value, n])));
+  const width = (WIDTH - LEFT - 16) / Math.max(1, across.length), height = (HEIGHT - BOTTOM - TOP) / Math.max(1, up.length);
+  const most = Math.max(...cells.map((cell) => (cell[2] as number | null) ?? 0)) || 1;
+  const text = (value: unknown) => (typeof value === "number" ? number(value) : String(value));
+  const every = (values: unknown[], room: number) => Math.max(1, Math.ceil(values.length / room));
+  const shown = (values: unknown[], room: number) => values.map((value, n) => [value, n] as const).filter(([, n]) => n % every(values, room) === 0);
+  const [name, other] = chart.axes ?? ["", ""];
+  return frame(chart.numbers[0], [
+    ...cells.filter((cell) => cell[2] !== null).map(([x, y, value]) => s("rect", {
+      x: LEFT + (column.get(x) ?? 0) * width, y: HEIGHT - BOTTOM - ((row.get(y) ?? 0) + 1) * height, width: width + 0.3, height: height + 0.3,
+      class: "fill-0", "fill-opacity": (0.06 + 0.94 * Math.max(0, value as number) / most).toFixed(3),
+    }, s("title", {}, `${name} ${text(x)}, ${other} ${text(y)}: ${number(value as number)}`))),
+    ...shown(across, 12).map(([value, n]) => s("text", { x: LEFT + (n + 0.5) * width, y: HEIGHT - BOTTOM + 16, "text-anchor": "middle", class: "tick" }, text(value))),
+    ...shown(up, 12).map(([value, n]) => s("text", { x: LEFT - 8, y: HEIGHT - BOTTOM - (n + 0.5) * height + 4, "text-anchor": "end", class: "tick" }, text(value))),
+    s("text", { x: WIDTH - 16, y: HEIGHT - 6, "text-anchor": "end", class: "tick" }, name),
+    s("text", { x: 4, y: 12, class: "tick" }, other),
+  ]);
+}
+
 function legend(chart: Chart): HTMLElement | null {
   const series = chart.series ?? [];
   if (series.length < 2) return null;
@@ -111,16 +136,22 @@ export async function drawChart(view: HTMLElement, chosen = 0, scale?: boolean):
   const chart = await get<Chart>(`runs/${run.id}/chart`);
   if (state.run !== run) return;
   if (!chart.kind) {
-    put(view, h("p", { class: "empty" }, "There is nothing to draw: the result has no numbers. Matches and situations are on the timeline."));
+    put(view, h("p", { class: "empty" }, "There is nothing to draw: the result has no numbers. Matches, situations and the events of BLAME are on the timeline."));
     return;
   }
   if (chart.kind === "funnel") {
     put(view, h("h3", {}, "Funnel"), funnelBars(chart.steps ?? [], "keys"));
     return;
   }
+  if (chart.kind === "grid") {
+    const cells = grid(chart);
+    put(view, h("div", { class: "pager" }, h("span", {}, chart.numbers[0]), h("span", { class: "grow" }), ...saveButtons("chart", () => cells)), cells);
+    return;
+  }
   const values = (chart.series?.flatMap((one) => one.points.map((p) => p[chosen + 1])) ?? chart.bars?.map((bar) => bar.values[chosen]) ?? [])
     .filter((value): value is number => value !== null && value > 0);
   const log = scale ?? (values.length > 0 && Math.max(...values) / Math.min(...values) > LOGARITHMIC_FROM);
+  const axis = chart.kind === "lines" && chart.axes ? h("p", { class: "muted" }, `along ${chart.axes[0]}`) : null;
   const picture = chart.kind === "lines" ? lines(chart, chosen, log) : bars(chart, chosen, log);
   const select = h("select", { "aria-label": "Number", onchange: (event: Event) => drawChart(view, Number((event.target as HTMLSelectElement).value)) },
     ...chart.numbers.map((name, n) => h("option", { value: n, selected: n === chosen }, name)));
@@ -128,5 +159,5 @@ export async function drawChart(view: HTMLElement, chosen = 0, scale?: boolean):
     h("div", { class: "pager" }, select,
       button(log ? "Logarithmic" : "Linear", () => drawChart(view, chosen, !log), { "aria-pressed": String(log), title: "Change the scale" }),
       h("span", { class: "grow" }), ...saveButtons("chart", () => picture)),
-    picture, legend(chart));
+    picture, axis, legend(chart));
 }

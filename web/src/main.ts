@@ -95,6 +95,7 @@ function views(): void {
   const table = addTab("table", "Table", () => drawTable(table));
   const chart = addTab("chart", "Chart", () => drawChart(chart));
   const timeline = addTab("timeline", "Timeline", () => drawTimeline(timeline));
+  on("plan", () => { if (state.plan && showing() === "timeline") void drawTimeline(timeline); });
   const why = addTab("why", "Why not");
   const live = addTab("live", "Live");
   startPlan(plan);

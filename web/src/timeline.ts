@@ -175,13 +175,14 @@ class Drawing {
   private drawSpans(): void {
     const pen = this.pen;
     const one = themed("span"), lit = themed("accent");
-    this.spans.forEach(([begin, end, lane, , , inside], n) => {
+    this.spans.forEach(([begin, end, lane, , , inside, share], n) => {
       const place = this.lanes.get(lane);
       if (place === undefined || end < this.from || begin > this.to) return;
       const left = this.x(begin), width = Math.max(3, this.x(end) - left), y = AXIS + place * LANE + 3;
       const chosen = n === this.chosen;
       pen.fillStyle = chosen ? lit : one;
-      pen.globalAlpha = chosen ? 1 : 0.85;
+      // Events that more matches go through are darker.
+      pen.globalAlpha = chosen ? 1 : share === undefined ? 0.85 : 0.1 + 0.9 * share;
       pen.beginPath();
       pen.roundRect(left, y, width, 7, 3);
       pen.fill();
@@ -289,7 +290,7 @@ class Drawing {
 
 function legend(about: Timeline): HTMLElement {
   return h("ul", { class: "legend" }, ...about.types.map((name, n) => h("li", {}, h("span", { class: `swatch back-${n % 12}` }), name)),
-    h("li", {}, h("span", { class: "swatch span-swatch" }), "matches and situations"));
+    h("li", {}, h("span", { class: "swatch span-swatch" }), "matches, situations, and events by their share"));
 }
 
 function picture(drawing: Drawing): void {
@@ -304,11 +305,17 @@ function vector(drawing: Drawing): void {
 }
 
 let built = "";
+let picked: { data: string; lanes: string | null } | null = null;
 
-/** Build the timeline of the data set, with the spans of the last run; `key` makes the lanes. */
-export async function drawTimeline(view: HTMLElement, key?: string | null): Promise<void> {
+/** Return the column that makes the lanes: the one a person picked for this data set, else the query's first key. */
+function lanesBy(): string | null {
+  return picked?.data === state.data ? picked.lanes : (state.plan?.keys[0] ?? null);
+}
+
+/** Build the timeline of the data set, with the spans of the last run. */
+export async function drawTimeline(view: HTMLElement): Promise<void> {
   if (!state.data) return;
-  const chosen = key === undefined ? (state.plan?.keys[0] ?? null) : key;
+  const chosen = lanesBy();
   const wanted = `${state.data}/${state.run?.status === "done" ? state.run.id : ""}/${chosen}`;
   if (wanted === built && view.querySelector("canvas")) return;
   built = wanted;
@@ -322,11 +329,14 @@ export async function drawTimeline(view: HTMLElement, key?: string | null): Prom
     const drawing = new Drawing(told.id, told.timeline, spans, (text) => put(line, text));
     const columns = (state.about?.columns ?? []).map((column) => column.name);
     const about = told.timeline;
-    const lanes = about.lanes.length < about.lane_count ? `${about.lanes.length} of ${number(about.lane_count)} lanes` : `${about.lanes.length} lanes`;
+    const lanes = about.lanes.length < about.lane_count ? `${about.lanes.length} of ${number(about.lane_count)} lanes` : about.lanes.length === 1 ? "1 lane" : `${about.lanes.length} lanes`;
     put(view,
       h("div", { class: "pager" },
         h("label", { class: "field" }, h("span", {}, "Lanes"),
-          h("select", { onchange: (event: Event) => drawTimeline(view, (event.target as HTMLSelectElement).value || null) },
+          h("select", { onchange: (event: Event) => {
+            picked = { data: state.data, lanes: (event.target as HTMLSelectElement).value || null };
+            void drawTimeline(view);
+          } },
             h("option", { value: "", selected: !chosen }, "one lane"),
             ...columns.map((name) => h("option", { value: name, selected: name === chosen }, name)))),
         h("span", { class: "muted about" }, `${short(about.events)} events, ${lanes}` +

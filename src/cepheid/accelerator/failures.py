@@ -80,3 +80,10 @@ def warn_once(why: str, *, stacklevel: int = 2) -> None:
 def message_of(error: DeviceError) -> str:
     """Return the sentence of a failure."""
     return error.diagnostics[0].message
+
+
+def refuse_query(why: str, text: str) -> UnsupportedError:
+    """Build the diagnostic of a query that a GPU cannot run."""
+    helps = ('use device="auto", which runs such queries on the CPU',)
+    message = f"this query does not run on a GPU: {why}"
+    return UnsupportedError([Diagnostic("E552", message, helps=helps)], text)

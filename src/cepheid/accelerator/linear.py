@@ -12,10 +12,8 @@ import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
-from cepheid.accelerator.compiling import spec_of
 from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.kernels.chunks import NO_VALUE, chunk_kernel, wide_kernel
-from cepheid.accelerator.kernels.compiled_chunks import compiled_kernel
 from cepheid.accelerator.kernels.count import SYMBOLS, count_kernel
 from cepheid.accelerator.kernels.products import product_kernel
 from cepheid.accelerator.lanes import Lane, is_there
@@ -77,7 +75,6 @@ class DeviceSystem:
         self.picks = _stack([one.values if self.mins else nothing for one in systems])
         self.openings = cuda.to_device(np.stack([one.opening for one in systems]))
         self.opening = cuda.to_device(system.opening)
-        self.spec = None if others else spec_of(system)
         codes = len(system.kept)
         self.per_symbol = 4 if codes <= 4 else 2 if codes <= 16 else 1
         counts = self.parts == 1 and not self.mins and not others
@@ -132,19 +129,6 @@ class DeviceSystem:
         )  # fmt: skip
         return out
 
-    def aggregate_compiled(
-        self, events: tuple[Any, Any, Any], ptr: Any, sizes: Sizes, flags: Any, *,
-        stream: Any = 0, out: Matrices | None = None,
-    ) -> Matrices:  # fmt: skip
-        """Summarise as ``aggregate`` does, with a kernel compiled for this system (``spec``)."""
-        assert self.spec is not None, "the system is small enough"
-        out = self.empty(len(ptr) - 1, stream) if out is None else out
-        blocks = -(-(len(ptr) - 1) // sizes.threads)
-        compiled_kernel(self.spec)[blocks, sizes.threads, stream](
-            self.openings, self.system.steady, *events, ptr, *out, flags
-        )
-        return out
-
     def multiply(
         self, matrices: Matrices, counts: NDArray[np.int64], sizes: Sizes, stream: Any = 0
     ) -> Matrices:
@@ -167,6 +151,13 @@ class DeviceSystem:
             kernel[blocks, sizes.threads, stream](*matrices, ptr, FANOUT, *out)
             matrices, counts = out, after
         return matrices
+
+    def multiply_groups(self, matrices: Matrices, out: Matrices, sizes: Sizes) -> None:
+        """Multiply whole groups of FANOUT neighbours; what is left over has no product."""
+        d, rows = self.system.dimension, len(out.numbers)
+        kernel = product_kernel(d, self.parts, self.mins)
+        ptr = self._length(rows * FANOUT)
+        kernel[-(-rows * d // sizes.threads), sizes.threads](*matrices, ptr, FANOUT, *out)
 
     def _length(self, count: int) -> Any:
         if count not in self._lengths:
@@ -216,8 +207,8 @@ def summarise(
         ptr, counts = cut(bounds, sizes._replace(chunks=8 * sizes.chunks))
         events = (
             lane.put("codes", codes),
-            lane.put("weights", _rows(weights, device.parts - 1, np.float64)),
-            lane.put("values", _rows(values, device.mins, np.int64)),
+            lane.put("weights", rows_of(weights, device.parts - 1, np.float64)),
+            lane.put("values", rows_of(values, device.mins, np.int64)),
         )
         matrices = device.aggregate(
             events, lane.put("ptr", ptr), sizes, flags, wide=wide, stream=stream
@@ -282,7 +273,7 @@ def _padded(device: DeviceSystem, codes: NDArray[np.uint8]) -> NDArray[np.uint8]
     return padded
 
 
-def _rows(rows: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
+def rows_of(rows: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
     """Take the first rows, one at least, because kernels need one."""
     if is_there(rows):
         return rows

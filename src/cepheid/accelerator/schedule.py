@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from statistics import linear_regression
 
 import msgspec
 
@@ -14,6 +15,9 @@ WHILE = 0.05
 """The time slice of a lane in seconds, if several lanes work concurrently."""
 
 MOST_ROWS = 1 << 22
+
+FEW_THREADS = 2
+"""With more threads, the CPU runs patterns with keys faster than a GPU whose events it reads."""
 
 
 class Place(StrEnum):
@@ -27,11 +31,40 @@ LEAST_ROWS = {Place.CPU: 1 << 14, Place.GPU: 1 << 19}
 """Events of a first batch; the device needs some for all of its lanes."""
 
 
+LATEST = 8
+"""Batches from which both parts of a cost are told apart."""
+
+APART = 2
+"""The largest of them has so many times the events of the smallest, at least."""
+
+
 class Cost(msgspec.Struct):
-    """The cost model of a processor: seconds per batch, and seconds per event."""
+    """The cost model of a processor: seconds per batch, and seconds per event.
+
+    Examples
+    --------
+    >>> cost = Cost(1e-3, 1e-9)
+    >>> for events in (10_000, 1_000_000) * 4:
+    ...     cost.measure(events, 5e-3 + 2e-9 * events)
+    >>> round(cost.batch, 6), round(cost.event, 12)
+    (0.005, 2e-09)
+    """
 
     batch: float
     event: float
+    latest: list[tuple[int, float]] = msgspec.field(default_factory=list)
+
+    def measure(self, events: int, seconds: float) -> None:
+        """Learn from a batch; batches of about one size leave the cost of a batch as it was."""
+        self.latest = [*self.latest[-LATEST + 1 :], (events, seconds)]
+        sizes = [size for size, _ in self.latest]
+        if max(sizes) >= APART * min(sizes) and len(sizes) == LATEST:
+            event, batch = linear_regression(sizes, [taken for _, taken in self.latest])
+            if event > 0 and batch >= 0:
+                self.event, self.batch = event, batch
+                return
+        event = max(seconds - self.batch, 0.0) / events
+        self.event += MEMORY * (event - self.event)
 
 
 class Scheduler(msgspec.Struct):
@@ -77,9 +110,7 @@ class Scheduler(msgspec.Struct):
         self.done[place] += events
         if not events or (first and place is Place.GPU):
             return
-        cost = self.cpu if place is Place.CPU else self.gpu
-        event = max(seconds - cost.batch, 0.0) / events
-        cost.event += MEMORY * (event - cost.event)
+        (self.cpu if place is Place.CPU else self.gpu).measure(events, seconds)
 
 
 class Pace:

@@ -7,6 +7,7 @@ Source: Körber, "Accelerating Event Stream Processing in On- and Offline System
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ def _threads() -> int:
 
 def _there(columns: Columns) -> tuple[Any, ...]:
     """Copy the columns of one side to the device."""
-    return tuple(cuda.to_device(array) for array in columns)
+    return tuple(map(device_of, columns))
 
 
 def find_rows(conditions: Conditions, length: int) -> Rows:
@@ -160,15 +161,29 @@ class Probes(NamedTuple):
     high: Rows
 
 
-def count_pairs(conditions: Conditions, probes: Probes) -> tuple[int, Any]:
-    """Count the pairs for which a condition is true; the second result writes them."""
+class PairCounts(NamedTuple):
+    """The number of pairs, and a function that writes them: probes, and right events."""
+
+    total: int
+    write: Callable[[], tuple[Rows, Rows]]
+
+
+def count_pairs(conditions: Conditions, probes: Probes) -> PairCounts:
+    """Count the pairs for which a condition is true."""
+    left, right = (_there(columns) for columns in conditions.sides)
+    return count_pairs_there(conditions.form, left, right, probes)
+
+
+def count_pairs_there(
+    form: Form, left: tuple[Any, ...], right: tuple[Any, ...], probes: Probes
+) -> PairCounts:
+    """Count the pairs for which a condition on columns there is true."""
     widest = int((probes.high - probes.low).max(initial=0))
     if not widest:
-        return 0, None
+        return PairCounts(0, _no_pairs)
     stripes = -(-widest // STRIPE)
-    count, write, _ = join_kernels(pair_predicate_of(conditions.form))
-    left, right = (_there(columns) for columns in conditions.sides)
-    arrays = [cuda.to_device(np.ascontiguousarray(array)) for array in probes]
+    count, write, _ = join_kernels(pair_predicate_of(form))
+    arrays = [device_of(array) for array in probes]
     threads, places = _threads(), len(probes.rows) * stripes
     blocks = -(-places // threads)
     counts = cuda.device_array(places, np.int32)
@@ -176,8 +191,14 @@ def count_pairs(conditions: Conditions, probes: Probes) -> tuple[int, Any]:
     offsets, total = offsets_of(counts)
 
     def write_pairs() -> tuple[Rows, Rows]:
+        if not total:
+            return _no_pairs()
         probe, partner = cuda.device_array(total, np.int64), cuda.device_array(total, np.int64)
         write[blocks, threads](left, right, *arrays, stripes, offsets, probe, partner)
         return np.asarray(probe.copy_to_host()), np.asarray(partner.copy_to_host())
 
-    return total, write_pairs
+    return PairCounts(total, write_pairs)
+
+
+def _no_pairs() -> tuple[Rows, Rows]:
+    return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -5,8 +5,8 @@ Everything here is a handful of passes over whole columns; nothing is done event
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Never
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple, Never, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,18 @@ from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import TIME_MAX
 from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.vectors import Vector, vector_of
-from cepheid.kernels.columns import look_up, order_keys
+from cepheid.kernels.columns import look_up, look_up_texts, order_keys
 from cepheid.language import tree
 from cepheid.language.variables import without_variable
 from cepheid.plans.plan import TrendPlan
 
+Value = TypeVar("Value")
+
 NO_VALUE = np.iinfo(np.int64).max
+FEW_ROWS = 1 << 10
+"""For fewer events, the call of a kernel takes longer than NumPy."""
 _NAN_KEY = NO_VALUE - 1
+_MICROSECONDS, _TEXT = pa.timestamp("us"), pa.string()
 
 
 class EventArrays(NamedTuple):
@@ -60,6 +65,7 @@ class Columns:
         self._names = frozenset(batch.column_names)
         self._vectors: dict[str, Vector] = {}
         self._ticks: dict[str, Vector] = {}
+        self._times: dict[str, NDArray[np.int64]] = {}
         self._masks: dict[tree.Expression, NDArray[np.bool_]] = {}
         self._encoded: dict[str, Any] = {}
         self._numbers: dict[int, tuple[KeyTable, NDArray[np.int64]]] = {}
@@ -86,6 +92,22 @@ class Columns:
                 kind=ValueKind.TIMESTAMP
             )
         return self._ticks[name]
+
+    def plain_times(self, name: str) -> NDArray[np.int64] | None:
+        """Return times that need no look at anything but their range; None for all others."""
+        if name in self._times:
+            return self._times[name]
+        column = self.arrow(name)
+        one = column.num_chunks == 1 and len(column) > 0
+        if column.type != _MICROSECONDS or column.null_count or not one:
+            return None
+        chunk: Any = column.chunk(0)
+        # Arrow's own way looks at the zone with the help of pandas.
+        times = np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset)
+        if not (times.min() >= -TIME_MAX and times.max() <= TIME_MAX):
+            return None
+        self._times[name] = times
+        return times
 
     def mask(self, expression: tree.Expression) -> NDArray[np.bool_]:
         """Return for which events a local predicate is true; queries that share columns ask once.
@@ -155,6 +177,9 @@ class Columns:
 
 def read_times(columns: Columns, name: str) -> NDArray[np.int64]:
     """Return the times of a batch: microseconds, or nanoseconds or whole numbers as they came."""
+    plain = columns.plain_times(name)
+    if plain is not None:
+        return plain
     vector = columns.ticks(name)
     known = (ValueKind.TIMESTAMP, ValueKind.DATE, ValueKind.INTEGER)
     if vector.kind not in known and len(columns.batch):
@@ -193,8 +218,14 @@ def read_bits(
     bits = type_bits(columns, plan.type, types, length)
     for number, name in enumerate(variables):
         for expression in local[name]:
-            bits[~columns.mask(expression)] &= ~bits.dtype.type(1 << number)
+            keep_where(bits, number, columns.mask(expression))
     return bits
+
+
+def keep_where(bits: NDArray[Any], number: int, mask: NDArray[np.bool_]) -> None:
+    """Clear a bit where a mask is false; without branches, which random masks make slow."""
+    bit = bits.dtype.type(1 << number)
+    bits &= mask * bit | ~bit
 
 
 def type_bits(
@@ -208,12 +239,36 @@ def type_bits(
         return np.full(length, every, dtype)
     bits = np.zeros(length, dtype)
 
-    def fits(name: str) -> int:
-        return sum(1 << n for n, t in enumerate(types) if t == name)
-
-    look_up_types(columns.encoded(type_column), fits, bits)
+    places: dict[str, int] = {}
+    for place, name in enumerate(types):
+        places[name] = places.get(name, 0) + (1 << place)
+    column = columns.arrow(type_column)
+    if current() is None and not is_shared() and _are_texts(column):
+        _look_up_names(column, places, bits)
+    else:
+        look_up_types(columns.encoded(type_column), lambda name: places.get(name, 0), bits)
     every_type = sum(1 << n for n, t in enumerate(types) if t == tree.ANY_TYPE)
     return np.bitwise_or(bits, dtype(every_type)) if every_type else bits
+
+
+def _are_texts(column: Any) -> bool:
+    """Check whether many plain texts come without NULL, so that each is compared with a few."""
+    return column.type == _TEXT and len(column) >= FEW_ROWS and not column.null_count
+
+
+def _look_up_names(column: Any, places: dict[str, int], out: NDArray[Any]) -> None:
+    """Give every event the number of its type; a dictionary would be made and thrown away."""
+    texts = [name.encode() for name in places]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    names = np.frombuffer(b"".join(texts) or b" ", np.uint8)
+    table, offset = np.array(list(places.values()), out.dtype), 0
+    for chunk in column.chunks:
+        _, offsets, data = chunk.buffers()
+        if len(chunk):
+            begins = np.frombuffer(offsets, np.int32, len(chunk) + 1, 4 * chunk.offset)
+            content = np.frombuffer(data or b" ", np.uint8)
+            look_up_texts(begins, content, ends, names, table, out[offset : offset + len(chunk)])
+        offset += len(chunk)
 
 
 def look_up_types(column: Any, number: Callable[[str], int], out: NDArray[Any]) -> None:
@@ -229,8 +284,16 @@ def look_up_types(column: Any, number: Callable[[str], int], out: NDArray[Any]) 
         if indices.null_count:
             indices = indices.cast(pa.int64()).fill_null(len(names))
         end = offset + len(chunk)
-        look_up(indices.to_numpy(zero_copy_only=False), table, out[offset:end])
+        look_up_codes(indices.to_numpy(zero_copy_only=False), table, out[offset:end])
         offset = end
+
+
+def look_up_codes(codes: NDArray[Any], table: NDArray[Any], out: NDArray[Any]) -> None:
+    """Set out[i] = table[codes[i]]; to call a kernel for a few codes takes longer."""
+    if len(codes) < FEW_ROWS:
+        out[:] = table[codes]
+    else:
+        look_up(codes, table, out)
 
 
 def notice_types(columns: Columns, type_column: str | None) -> None:
@@ -250,6 +313,15 @@ class KeyTable:
         self._columns = [KeyValues(name) for name in self.names]
         # Keys of several attributes are pairs: the number of those so far, and of the next.
         self._pairs = [KeyValues() for _ in self.names[1:]]
+        self._known: dict[Hashable, tuple[int, Any]] = {}
+
+    def known(self, what: Hashable, find: Callable[[], Value]) -> Value:
+        """Derive a value from the keys so far, or return the one derived from as many keys."""
+        found = self._known.get(what)
+        if found is None or found[0] != len(self):
+            found = self._known[what] = len(self), find()
+        value: Value = found[1]
+        return value
 
     def __len__(self) -> int:
         if not self.names:
@@ -261,6 +333,7 @@ class KeyTable:
         other = KeyTable(self.names)
         other._columns = [column.copy() for column in self._columns]
         other._pairs = [pairs.copy() for pairs in self._pairs]
+        other._known = dict(self._known)
         return other
 
     def arrays(self) -> list[Any]:
@@ -268,6 +341,8 @@ class KeyTable:
         if not self.names or not len(self):
             return [pa.array([]) for _ in self.names]
         places = []
+        if not self._pairs:
+            return [self._columns[0].known]
         number = np.arange(len(self))
         for pairs in reversed(self._pairs):
             left, right = take_apart(pairs.known)

@@ -18,6 +18,7 @@ from cepheid.arrays.key_index import Index, index_of
 from cepheid.arrays.sharing import once
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import look_up_shifted
+from cepheid.kernels.distinct import distinct
 
 DENSE_CODES_MAX = 1 << 22
 """Codes up to here are numbered through a table; beyond, by hashing or sorting."""
@@ -27,6 +28,9 @@ INDEX_FROM = 1 << 12
 
 SPARSE_MAX = 8
 """A table of marks this many times as long as the values is quicker than hashing or sorting."""
+
+FEW_ROWS = 1 << 10
+"""So many values are sorted rather than looked up in a table, if they are the first."""
 
 _LOW = (1 << 32) - 1
 _NO_RANGE: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))
@@ -104,6 +108,8 @@ class KeyValues:
             self._use_index(values.type)
         if self._owns_index:
             return self._add_to_index(values)
+        if not self._count:
+            return self._add_first(values)
         found = pc.index_in(values, value_set=self.known)
         if found.null_count:
             new = pc.unique(values.filter(pc.is_null(found))).drop_null()
@@ -111,6 +117,15 @@ class KeyValues:
             self._count = len(self._array)
             found = pc.index_in(values, value_set=self._array)
         return np.asarray(found.fill_null(-1)).astype(np.int64)
+
+    def _add_first(self, values: Any) -> NDArray[np.int64]:
+        """Return the number of every value of an array before which there were none."""
+        known = pc.unique(values)
+        known = known.drop_null() if known.null_count else known
+        self._array, self._index, self._count = known, None, len(known)
+        if len(known) == len(values):
+            return np.arange(len(values))
+        return np.asarray(pc.index_in(values, value_set=known).fill_null(-1)).astype(np.int64)
 
     def _use_index(self, kind: pa.DataType) -> None:
         """Keep an index of the values from now on, if their type has one."""
@@ -163,26 +178,47 @@ class KeyValues:
         if column.null_count:
             return None
         values = np.asarray(_one_array(column))
+        if not self._count and len(values) < FEW_ROWS:
+            return self._number_first(values)
         numbers = np.empty(len(values), np.int64)
         if self._look_up(values, numbers):
             return numbers
         lowest, highest = int(values.min()), int(values.max())
         if highest - lowest >= DENSE_CODES_MAX:
             return None
+        before = self._range
         if not self._make_range(lowest, highest):
             return None
-        if not self._look_up(values, numbers):
-            first, table = self._range
-            new = values[numbers < 0]
-            if min(len(new), len(table)) >= INDEX_FROM:
-                self._use_index(pa.int64())
-            # With 64 bits, so that the difference of narrow numbers does not wrap.
-            lowest_known = np.int64(first)
-            if not self._owns_index or len(table) <= SPARSE_MAX * len(new):
-                new = _distinct(new, lowest_known, len(table))
-            table[new - lowest_known] = self.add(pa.array(new))
-            self._look_up(values, numbers)
+        # A table that covers all values has filled the numbers, but for new ones.
+        if self._range is before or not self._look_up(values, numbers):
+            self._number_new(values, numbers)
         return numbers
+
+    def _number_first(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the numbers of a few whole numbers before which there were none."""
+        known = distinct(values)
+        self._array, self._count = pa.array(known.astype(np.int64)), len(known)
+        self._index, self._range = None, _NO_RANGE
+        return np.searchsorted(known, values)
+
+    def _number_new(self, values: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+        """Give numbers to the values of the table's range that have none."""
+        first, table = self._range
+        rows = np.flatnonzero(numbers < 0)
+        # With 64 bits, so that the difference of narrow numbers does not wrap.
+        lowest_known = np.int64(first)
+        all_new = len(rows) == len(values)
+        unknown = values if all_new else values[rows]
+        new = unknown
+        if min(len(new), len(table)) >= INDEX_FROM:
+            self._use_index(pa.int64())
+        if not self._owns_index or len(table) <= SPARSE_MAX * len(new):
+            new = _distinct(new, lowest_known, len(table))
+        table[new - lowest_known] = self.add(pa.array(new))
+        if all_new:
+            self._look_up(values, numbers)
+        else:
+            numbers[rows] = table[unknown - lowest_known]
 
     def _look_up(self, values: NDArray[Any], numbers: NDArray[np.int64]) -> bool:
         """Fill the numbers of values from the table; return whether all of them have one."""

@@ -8,8 +8,7 @@ it checks. Nothing is read for this alone.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from contextvars import ContextVar
 
 TYPES_MAX = 1000
@@ -30,6 +29,8 @@ class Noticed:
     def add_types(self, names: Iterable[str]) -> None:
         """Add the types of a batch."""
         found = set(names)
+        if found <= self.types:
+            return
         self.types |= found if len(self.types) < TYPES_MAX else found & self._wanted
 
     def add_times(self, least: int, largest: int, events: int) -> None:
@@ -48,11 +49,17 @@ def current() -> Noticed | None:
     return _CURRENT.get()
 
 
-@contextmanager
-def noticing(noticed: Noticed) -> Iterator[Noticed]:
-    """Notice what is read inside this block, and by threads that get a copy of its context."""
-    token = _CURRENT.set(noticed)
-    try:
-        yield noticed
-    finally:
-        _CURRENT.reset(token)
+class noticing:  # noqa: N801  # it is used like a function, and costs less than a generator
+    """Notice what is read inside a block, and by threads that get a copy of its context."""
+
+    def __init__(self, noticed: Noticed) -> None:
+        self._noticed = noticed
+
+    def __enter__(self) -> Noticed:
+        """Begin to notice."""
+        self._token = _CURRENT.set(self._noticed)
+        return self._noticed
+
+    def __exit__(self, *error: object) -> None:
+        """Let whoever noticed before go on."""
+        _CURRENT.reset(self._token)

@@ -25,6 +25,8 @@ def form_of(events: object) -> str:
 
 def like(events: Any, result: pa.Table) -> Any:
     """Convert a result to the kind of container in which the events came."""
+    if isinstance(events, pa.Table):
+        return result
     return in_form(form_of(events), result)
 
 
@@ -58,6 +60,8 @@ def as_table(events: Any) -> pa.Table:
     >>> as_table([{"ts": 1, "type": "A"}, {"ts": 2, "type": "B", "price": 1.5}]).to_pylist()[0]
     {'ts': 1, 'type': 'A', 'price': None}
     """
+    if isinstance(events, pa.Table):
+        return plain_table(events)
     if isinstance(events, pa.RecordBatch):
         return plain_table(pa.Table.from_batches([events]))
     if isinstance(events, pa.RecordBatchReader):
@@ -67,8 +71,6 @@ def as_table(events: Any) -> pa.Table:
         return plain_table(pa.Table.from_pandas(events, preserve_index=False))
     if isinstance(events, list | tuple):
         return plain_table(_from_list(events))
-    if isinstance(events, pa.Table):
-        return plain_table(events)
     if type(events).__module__.startswith("pyarrow.") and hasattr(events, "to_table"):
         return plain_table(events.to_table())  # A dataset, or a scanner of one.
     if form_of(events) == "polars" and hasattr(events, "collect"):
@@ -125,6 +127,18 @@ def _column(name: str, values: list[Any]) -> Any:
         raise DataError([Diagnostic("E501", message, helps=helps)]) from error
 
 
+_TEXT_TYPES = (pa.string(), pa.large_string())
+_PLAIN = frozenset(
+    kind.id
+    for kind in (
+        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),
+        pa.uint32(), pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.large_string(),
+        pa.date32(), pa.date64(), pa.timestamp("us"), pa.duration("us"),
+    )
+)  # fmt: skip
+"""Kinds of types that are plain, whatever their units and zones."""
+
+
 def plain_table(table: pa.Table) -> pa.Table:
     """Decode the columns of a table; a plain table is returned unchanged.
 
@@ -141,6 +155,8 @@ def plain_table(table: pa.Table) -> pa.Table:
     """
     refuse_twice(table.column_names)
     for place, field in enumerate(table.schema):
+        if field.type.id in _PLAIN:
+            continue
         kind = plain_type(field.type)
         if kind != field.type or _has_null_entry(table.column(place)):
             chunks = [_plain(chunk) for chunk in table.column(place).chunks]
@@ -199,6 +215,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if types.is_dictionary(kind):
+        if kind.value_type in _TEXT_TYPES:
+            return kind
         values = plain_type(kind.value_type)
         text = types.is_string(values) or types.is_large_string(values)
         coded: Any = pa.dictionary  # The stubs want types that are known when they are checked.
@@ -249,7 +267,9 @@ def refuse_twice(names: Iterable[str]) -> None:
     DataError
         E516
     """
-    seen: set[str] = set()
+    names, seen = list(names), set[str]()
+    if len(set(names)) == len(names):
+        return
     for name in names:
         if name in seen:
             helps = ("give one of them another name, or leave it out",)

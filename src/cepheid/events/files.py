@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv, json, parquet
+from pyarrow import csv, parquet
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import plain_table, with_texts
+from cepheid.events.json_lines import read_json_lines
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.events.text_times import timed_like, timed_table
 from cepheid.events.time_formats import TextTimes
@@ -37,6 +38,9 @@ ENDINGS = {
 
 PACKED = (".gz", ".bz2", ".zst")
 """The ends of names of compressed text files, which Arrow decompresses as it reads."""
+
+IN_ONE_PIECE = ("json", "evtx")
+"""Formats whose files are read as one table."""
 
 BATCH_ROWS = 1 << 18
 """Events of one batch: large enough to hide the cost of a step, small enough for the caches."""
@@ -121,6 +125,11 @@ def count_events(files: list[Path]) -> int:
     return sum(len(batch) for batch in read_all(files))
 
 
+def schema_of_file(file: Path, times: TextTimes | None) -> pa.Schema:
+    """Read the columns of a file, as ``read_all`` yields them: of Parquet no event is read."""
+    return next(read_all([file], None, times, batch_rows=1, groups=lambda _: [])).schema
+
+
 def read_all(
     files: list[Path],
     columns: Sequence[str] | None = None,
@@ -128,20 +137,23 @@ def read_all(
     opened: Callable[[int], None] = lambda _: None,
     encoded: Sequence[str] = (),
     batch_rows: int | None = None,
+    groups: Callable[[parquet.ParquetFile], list[int] | None] | None = None,
 ) -> Iterator[pa.Table]:
     """Yield the events of files, batch by batch; raise E501 if one cannot be read.
 
     From Parquet files only the named columns are read; other formats may include more. A time
     column that is text is read as ``times`` says; without them it stays text. ``opened`` hears
     the place of each file. Texts of ``encoded`` columns come from Parquet as dictionaries, which
-    is several times as fast; ``batch_rows`` is the size of batches there.
+    is several times as fast; ``batch_rows`` is the size of batches there. ``groups`` chooses
+    the row groups that are read.
     """
     first: pa.Schema | None = None
     for place, file in enumerate(files):
         row = 0
         opened(place)
         try:
-            for read in _read_file(file, columns, times, encoded, batch_rows or BATCH_ROWS):
+            size = batch_rows or BATCH_ROWS
+            for read in _read_file(file, columns, times, encoded, size, groups):
                 table = read if times is None else timed_table(read, times, row)
                 row += len(read)
                 # The unit of times is that of the first file.
@@ -152,6 +164,12 @@ def read_all(
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             message = f"could not read `{file}`: {reason}"
             raise DataError([Diagnostic("E501", message)]) from error
+
+
+def _in_batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Cut a table into batches; short chunks are put together, as work on a batch has its costs."""
+    for offset in range(0, len(table), BATCH_ROWS):
+        yield from table.slice(offset, BATCH_ROWS).combine_chunks().to_batches()
 
 
 def _texts(times: TextTimes | None) -> pa.Schema:
@@ -175,6 +193,7 @@ def _read_file(
     times: TextTimes | None,
     encoded: Sequence[str],
     batch_rows: int,
+    groups: Callable[[parquet.ParquetFile], list[int] | None] | None,
 ) -> Iterator[pa.Table]:
     """Yield the events of one file; a file without events yields one empty table."""
     match content_of(file.name):
@@ -182,11 +201,18 @@ def _read_file(
             source = _open_parquet(file, encoded)
             names = source.schema_arrow.names
             kept = None if columns is None else [name for name in names if name in columns]
-            batches: Any = source.iter_batches(batch_rows, columns=kept)
+            chosen = None if groups is None else groups(source)
+            batches: Any = source.iter_batches(batch_rows, row_groups=chosen, columns=kept)
             empty = source.schema_arrow.empty_table()
+            empty = empty if kept is None else empty.select(kept)
         case "csv" | "tsv" as content:
             read = csv.ReadOptions(block_size=1 << 24)
-            convert = csv.ConvertOptions(column_types=_texts(times))
+            convert = csv.ConvertOptions(
+                column_types=_texts(times),
+                # As Spark reads it: an empty cell is NULL, and `NA` is a text.
+                strings_can_be_null=True,
+                null_values=[""],
+            )
             reader = csv.open_csv(
                 file,
                 read_options=read,
@@ -196,9 +222,8 @@ def _read_file(
             check_separator(file, content, reader.schema.names)
             batches, empty = reader, reader.schema.empty_table()
         case "json":
-            form = json.ParseOptions(explicit_schema=_texts(times) or None)
-            table = json.read_json(file, parse_options=form)
-            batches, empty = table.to_batches(BATCH_ROWS), table.schema.empty_table()
+            table = read_json_lines(file, _texts(times))
+            batches, empty = _in_batches(table), table.schema.empty_table()
         case "evtx":
             table = read_windows_log(file)
             batches, empty = table.to_batches(BATCH_ROWS), table.schema.empty_table()
@@ -217,4 +242,4 @@ def _read_file(
         some = True
         yield plain_table(with_texts(pa.Table.from_batches([batch]), encoded))
     if not some:
-        yield plain_table(empty)
+        yield plain_table(with_texts(empty, encoded))

@@ -97,8 +97,9 @@ def in_units_of(table: pa.Table, schema: pa.Schema) -> pa.Table:
     DataError
         E514 if a time would be rounded, E517 if it is too far from 1970 for nanoseconds.
     """
+    kinds = {field.name: field.type for field in schema}
     for place, field in enumerate(table.schema):
-        known = schema.field(field.name).type if field.name in schema.names else field.type
+        known = kinds.get(field.name, field.type)
         column: Any = table.column(place)
         if is_nanoseconds(field.type) == is_nanoseconds(known):
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -124,23 +125,53 @@ class Column(msgspec.Struct, frozen=True):
         return Column(name, kind, exact)
 
 
-class EventSchema(msgspec.Struct, frozen=True):
-    """The columns of a stream, in order."""
+class EventSchema(msgspec.Struct, frozen=True, dict=True):
+    """The columns of a stream, in order; thousands of rules may ask the same one."""
 
     columns: tuple[Column, ...]
 
-    @property
+    def __hash__(self) -> int:
+        """Hash the columns, once."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.columns)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Return the names of all columns."""
         return tuple(column.name for column in self.columns)
 
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in reversed(self.columns)}
+
     def kind(self, name: str) -> ValueKind | None:
         """Look up the kind of a column; None if there is no such column."""
-        return next((c.kind for c in self.columns if c.name == name), None)
+        found = self._by_name.get(name)
+        return None if found is None else found.kind
+
+    @cached_property
+    def is_unique(self) -> bool:
+        """Check that no two columns have the same name."""
+        return len(self._by_name) == len(self.columns)
 
     def in_nanoseconds(self, name: str) -> bool:
         """Check whether a column holds times in nanoseconds."""
         return any(c.nanoseconds for c in self.columns if c.name == name)
+
+
+def stays_as_it_is(schema: object) -> bool:
+    """Check whether columns cannot change, so that what was planned for them may be kept."""
+    return isinstance(schema, EventSchema) or type(schema).__module__.startswith("pyarrow")
+
+
+def same_columns(last: Any, schema: object) -> bool:
+    """Check at little cost whether two descriptions of columns are the same; False if unsure."""
+    if isinstance(last, EventSchema) or isinstance(schema, EventSchema):
+        return bool(last == schema)
+    return isinstance(schema, type(last)) and bool(last.equals(schema))
 
 
 def read_schema(source: object) -> EventSchema | None:

@@ -210,6 +210,16 @@ def _days(year: Any, month: Any, day: Any, use: Arithmetic) -> Any:
     return era * 146_097 + in_era - 719_468
 
 
+@lru_cache(maxsize=16)
+def _with_times(schema: EventSchema, column: str) -> EventSchema:
+    """Return a schema in which a column of text is one of times; the rules of a workload ask."""
+    columns = (
+        msgspec.structs.replace(c, kind=ValueKind.TIMESTAMP) if c.name == column else c
+        for c in schema.columns
+    )
+    return EventSchema(tuple(columns))
+
+
 class TextTimes(msgspec.Struct, frozen=True):
     """A time column that may be text, and the format of its texts; empty is ISO 8601."""
 
@@ -229,11 +239,7 @@ class TextTimes(msgspec.Struct, frozen=True):
         kind = schema.kind(self.column)
         inside = self.column.partition(".")[0] in schema.names and "." in self.column
         if kind is ValueKind.TEXT and (self.column in schema.names and not inside):
-            columns = tuple(
-                msgspec.structs.replace(c, kind=ValueKind.TIMESTAMP) if c.name == self.column else c
-                for c in schema.columns
-            )
-            return msgspec.structs.replace(schema, columns=columns)
+            return _with_times(schema, self.column)
         read = (ValueKind.TEXT, ValueKind.TIMESTAMP, ValueKind.UNKNOWN, None)
         if self.format and kind not in read:
             assert kind is not None, "it is among those that are read"

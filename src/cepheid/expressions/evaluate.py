@@ -21,6 +21,7 @@ from cepheid.errors import CepheidError, DataError, Diagnostic
 from cepheid.events.schema import TEMPORAL, ValueKind
 from cepheid.expressions import tree
 from cepheid.expressions.array_functions import ARRAY_FUNCTIONS
+from cepheid.expressions.arrow import is_text
 from cepheid.expressions.casts import as_text, cast, moment
 from cepheid.expressions.conversions import ConversionError
 from cepheid.expressions.format import as_written
@@ -306,6 +307,10 @@ def _call(call: tree.Call, at: Context) -> Vector:
         values = [value_in(argument, at) for argument in arguments]
         if known.conditional:
             _condition(arguments[0], at)
+        if known.arrays and not at.sql and values[0].kind is _UNKNOWN:
+            return NULL
+        if known.arrays and not at.sql:
+            _check_list(arguments[0], values[0], at, of_texts=name == "ARRAY_JOIN")
         if not known.arrays and any(value.kind is _TEXT for value in values[known.conditional :]):
             pairs = zip(arguments, values, strict=True)
             for argument, value in [*pairs][known.conditional :]:
@@ -322,6 +327,15 @@ def _call(call: tree.Call, at: Context) -> Vector:
     if any(value.kind is _UNKNOWN for value in values):
         return NULL if known.gives is None else NULL._replace(kind=_null_kind(known.gives))
     return meaning(*values)
+
+
+def _check_list(expression: tree.Expression, value: Vector, at: Context, *, of_texts: bool) -> None:
+    """Refuse what is no list, or none of texts: before, it is only known that it is nested."""
+    kind: Any = value.type
+    if kind is None or not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        _of_kind(expression, value, "a list", at)
+    if of_texts and not (is_text(kind.value_type) or pa.types.is_null(kind.value_type)):
+        _of_kind(expression, value, "a list of texts", at)
 
 
 def _null_kind(kind: ValueKind) -> ValueKind:

@@ -22,7 +22,7 @@ class Function(NamedTuple):
     ``takes`` are the kinds of all arguments; None: any kinds of one family. ``whole`` is the number
     of the first argument from which on whole numbers are needed. ``gives`` is the kind of the
     result; None: the widest kind of the arguments. ``conditional`` says that the first argument is
-    a condition, ``arrays`` that there are arrays among the arguments, which only SQL has.
+    a condition, ``arrays`` that there are arrays among the arguments.
     """
 
     least: int
@@ -35,8 +35,10 @@ class Function(NamedTuple):
     arrays: bool = False
 
 
-def _on_arrays(least: int, most: int | None, usage: str) -> Function:
-    return Function(least, most, None, None, usage, arrays=True)
+def _on_arrays(
+    least: int, most: int | None, usage: str, gives: ValueKind | None = None
+) -> Function:
+    return Function(least, most, None, gives, usage, arrays=True)
 
 
 FUNCTIONS = {
@@ -66,6 +68,7 @@ FUNCTIONS = {
     "CONCAT": Function(1, None, _TEXT, _T, "CONCAT(text, ...)"),
     "SUBSTRING": Function(2, 3, _TEXT, _T, "SUBSTRING(text, from, length)", 1),
     "REPLACE": Function(2, 3, _TEXT, _T, "REPLACE(text, old, new)"),
+    "REVERSE": Function(1, 1, _TEXT, _T, "REVERSE(text)"),
     "LOCATE": Function(2, 3, _TEXT, _I, "LOCATE(part, text, from)", 2),
     "STARTS_WITH": Function(2, 2, _TEXT, _B, "STARTS_WITH(text, start)"),
     "REGEX_MATCH": Function(2, 2, _TEXT, _B, "REGEX_MATCH(text, pattern)"),
@@ -77,21 +80,26 @@ FUNCTIONS = {
     "MINUTE": Function(1, 1, _TIME, _I, "MINUTE(time)"),
     "SECOND": Function(1, 1, _TIME, _I, "SECOND(time)"),
     "CONCAT_WS": _on_arrays(1, None, "CONCAT_WS(separator, text or array, ...)"),
-    "ARRAY_JOIN": _on_arrays(2, 3, "ARRAY_JOIN(array, separator, for NULL)"),
+    "ARRAY_JOIN": _on_arrays(2, 3, "ARRAY_JOIN(array, separator, for NULL)", _T),
     "ARRAY_SORT": _on_arrays(1, 1, "ARRAY_SORT(array)"),
     "ARRAY_MIN": _on_arrays(1, 1, "ARRAY_MIN(array)"),
     "ARRAY_MAX": _on_arrays(1, 1, "ARRAY_MAX(array)"),
     "CONTAINS": _on_arrays(2, 2, "CONTAINS(array, value)"),
     "ELEMENT_AT": _on_arrays(2, 2, "ELEMENT_AT(array, place)"),
-    "CARDINALITY": _on_arrays(1, 1, "CARDINALITY(array)"),
+    "CARDINALITY": _on_arrays(1, 1, "CARDINALITY(array)", _I),
 }
 """The scalar functions, by their upper-case names; they mean what they mean in Spark SQL.
 
 Two of them Spark SQL does not have (``match_functions``).
 """
 
-LANGUAGE_FUNCTIONS = {name: known for name, known in FUNCTIONS.items() if not known.arrays}
-"""The functions of the language, which has no arrays."""
+OF_LISTS = frozenset({"ARRAY_JOIN", "CARDINALITY"})
+"""The functions by which the language reads columns that hold lists; other arrays are for SQL."""
+
+LANGUAGE_FUNCTIONS = {
+    name: known for name, known in FUNCTIONS.items() if not known.arrays or name in OF_LISTS
+}
+"""The functions of the language."""
 
 ALIASES = {
     "CEILING": "CEIL",

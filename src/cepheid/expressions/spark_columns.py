@@ -292,6 +292,8 @@ class Expressions:
                 return sf.when(known, sf.call_function("locate", *columns).cast("long"))
             case "STARTS_WITH":
                 return sf.startswith(*columns)
+            case "ARRAY_JOIN" | "CARDINALITY":
+                return self._of_list(function, arguments[0], columns)
             case "YEAR" | "MONTH" | "DAY" | "HOUR" | "MINUTE" | "SECOND":
                 return sf.call_function(function, self._instant(arguments[0])).cast("long")
             case "ABS" if whole:
@@ -314,6 +316,17 @@ class Expressions:
                 return sf.when(inside, found).when(columns[0].isNotNull(), none)
         found = sf.call_function(function.lower(), *columns)
         return found.cast("long") if function == "LENGTH" else found
+
+    def _of_list(self, function: str, listed: tree.Expression, columns: list[Column]) -> Column:
+        if function == "CARDINALITY":
+            size = sf.call_function("size", columns[0]).cast("long")
+            return sf.when(columns[0].isNotNull(), size)
+        if isinstance(listed, tree.Attribute) and self._kind(listed) is ValueKind.OTHER:
+            kind = self._lookup(listed).type_name
+            if kind not in ("array<string>", "array<void>", ""):
+                message = f"`{as_written(listed)}` is of type {kind}, not a list of texts"
+                raise DataError([Diagnostic("E507", message)])
+        return sf.call_function("array_join", *columns)
 
     def _own_call(self, own: OwnFunction, arguments: tuple[tree.Expression, ...]) -> Column:
         kinds = [self._kind(argument) for argument in arguments]

@@ -185,9 +185,29 @@ def like(one: Vector, pattern: Vector, escape: str = "") -> Vector:
     return Vector(data, both_valid(one.valid, pattern.valid), ValueKind.BOOLEAN)
 
 
+def fixed_parts(pattern: str, escape: str) -> list[str]:
+    r"""Return the texts between the wildcards of a pattern, which every text like it has.
+
+    >>> fixed_parts(r"%a\%b_c", "")
+    ['', 'a%b', 'c']
+    """
+    found = [""]
+    for piece in _pieces(pattern, escape):
+        if piece in ("%", "_"):
+            found.append("")
+        else:
+            found[-1] += piece[-1]
+    return found
+
+
+def _pieces(pattern: str, escape: str) -> list[str]:
+    """Cut a pattern into wildcards, characters, and characters behind an escape."""
+    return re.findall(rf"{re.escape(escape or chr(92))}.|.", pattern, flags=re.DOTALL)
+
+
 def _matcher(pattern: str, escape: str) -> Callable[[Texts], Mask]:
     """Return a function that says which texts are like a pattern."""
-    parts = re.findall(rf"{re.escape(escape or chr(92))}.|.", pattern, flags=re.DOTALL)
+    parts = _pieces(pattern, escape)
     literal = "".join(part[-1] for part in parts if part not in ("%", "_"))
     shape = re.sub("x+", "x", "".join(part if part in ("%", "_") else "x" for part in parts))
     match shape:
@@ -215,6 +235,7 @@ TEXT_FUNCTIONS: dict[str, Callable[..., Vector]] = {
     "CONCAT": concat,
     "SUBSTRING": _substring,
     "REPLACE": _replaced,
+    "REVERSE": _textual(pc.utf8_reverse),
     "LOCATE": _located,
     "STARTS_WITH": _starts_with,
 }

@@ -6,9 +6,10 @@ compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cache
+from inspect import get_annotations
 from operator import attrgetter
 from types import UnionType
 from typing import Any, TypeVar
@@ -34,7 +35,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, tag=True, kw_only=True):
 
     def __hash__(self) -> int:
         """Hash what ``__eq__`` compares."""
-        return hash((type(self).__name__, *self._content()))
+        return hash((type(self), *_content_getter(type(self))(self)))
 
     def _content(self) -> tuple[Any, ...]:
         return _content_getter(type(self))(self)
@@ -43,7 +44,10 @@ class Node(msgspec.Struct, frozen=True, eq=False, tag=True, kw_only=True):
 @cache
 def _content_getter(kind: type[Node]) -> Callable[[Node], tuple[Any, ...]]:
     """Return a getter of all fields of a class but the span; hashing calls it again and again."""
-    names = [name for name in kind.__struct_fields__ if name != "span"]
+    return _getter_of([name for name in kind.__struct_fields__ if name != "span"])
+
+
+def _getter_of(names: Sequence[str]) -> Callable[[Node], tuple[Any, ...]]:
     if len(names) > 1:
         return attrgetter(*names)
     # Of one name, attrgetter gives the bare value.
@@ -302,14 +306,35 @@ def replace_span(node: _AnyNode, span: Span) -> _AnyNode:
     return msgspec.structs.replace(node, span=span)
 
 
-def children_of(node: Node) -> Iterator[Node]:
-    """Yield the nodes directly below a node, in the order of the text."""
-    for field in node.__struct_fields__:
-        value = getattr(node, field)
+_PLAIN = frozenset({"bool", "int", "float", "str", "None", "Span"})
+
+
+@cache
+def _inner_fields(kind: type[Node]) -> tuple[str, ...]:
+    """Return the fields of a class that may hold nodes; trees are walked again and again."""
+    classes = reversed([one for one in kind.__mro__ if issubclass(one, Node)])
+    declared = {name: str(text) for one in classes for name, text in get_annotations(one).items()}
+    return tuple(
+        name
+        for name in kind.__struct_fields__
+        if not _PLAIN.issuperset(part.strip() for part in declared[name].split("|"))
+    )
+
+
+@cache
+def _inner_getter(kind: type[Node]) -> Callable[[Node], tuple[Any, ...]]:
+    return _getter_of(_inner_fields(kind))
+
+
+def children_of(node: Node) -> list[Node]:
+    """List the nodes directly below a node, in the order of the text."""
+    found: list[Node] = []
+    for value in _inner_getter(type(node))(node):
         if isinstance(value, Node):
-            yield value
+            found.append(value)
         elif isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, Node))
+            found += [item for item in value if isinstance(item, Node)]
+    return found
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
@@ -340,7 +365,10 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         here = stack.pop()
         yield here
-        stack.extend(reversed(list(children_of(here))))
+        below = children_of(here)
+        if below:
+            below.reverse()
+            stack += below
 
 
 def contains(node: Node, kind: type[Node] | UnionType) -> bool:
@@ -361,13 +389,13 @@ def transform(expression: Expression, change: Change) -> Expression:
 def transform_node(node: Node, change: Change) -> Node:
     """Return a node with ``change`` applied to it and everything below it, innermost first."""
     values: dict[str, Any] = {}
-    for field in node.__struct_fields__:
+    for field in _inner_fields(type(node)):
         value = getattr(node, field)
         if isinstance(value, Node):
             values[field] = transform_node(value, change)
         elif isinstance(value, tuple):
             values[field] = tuple(
-                transform_node(item, change) if isinstance(item, Node) else item for item in value
+                [transform_node(item, change) if isinstance(item, Node) else item for item in value]
             )
     return change(msgspec.structs.replace(node, **values) if values else node)
 

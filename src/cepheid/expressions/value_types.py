@@ -43,6 +43,7 @@ _UNKNOWN = ValueKind.UNKNOWN
 _NUMBER = NUMERIC | {_UNKNOWN}
 _TEXT = frozenset({_T, _UNKNOWN})
 _WHOLE = frozenset({_I, _UNKNOWN})
+_SCALAR = frozenset(ValueKind) - {ValueKind.OTHER}
 _OTHER_TYPES = frozenset({"TINYINT", "SMALLINT", "INTEGER", "LONG", "VARCHAR"})
 """Types that a help does not list beside the usual ones."""
 _NOT_COMPUTED = frozenset({_T, _B, ValueKind.OTHER})
@@ -201,7 +202,7 @@ class Typing:
         self, left: tree.Expression, right: tree.Expression, whole: tree.Expression
     ) -> None:
         a, b = self.infer(left), self.infer(right)
-        if _UNKNOWN in (a, b) or family_of(a) == family_of(b):
+        if _UNKNOWN in (a, b) or (family_of(a) == family_of(b) and a is not ValueKind.OTHER):
             return
         for time_kind, other in ((a, right), (b, left)):
             if time_kind in TEMPORAL and isinstance(other, tree.Literal) and _is_text(other):
@@ -249,6 +250,8 @@ class Typing:
             message = f"`{call.function}` does not take {count}"
             self._findings.add("E205", message, call.span, f"its form is `{function.usage}`")
             return function.gives or _UNKNOWN
+        if function.arrays:
+            return self._of_list(call, function)
         self._check_arguments(call, function)
         values = call.arguments[function.conditional :]
         if function.takes is None and not self._is_one_family(call.function, values, call):
@@ -257,6 +260,14 @@ class Typing:
             return function.gives
         given = [a for a in call.arguments[function.conditional :] if not _is_null(a)]
         return widest_kind([self.infer(argument) for argument in given])
+
+    def _of_list(self, call: tree.Call, function: Function) -> ValueKind:
+        """Check a function of a list; of what, the data tell."""
+        what = f"what `{function.usage}` takes"
+        self._needs(call.arguments[0], frozenset({ValueKind.OTHER, _UNKNOWN}), what)
+        for argument in call.arguments[1:]:
+            self._needs(argument, _TEXT, what)
+        return function.gives or _UNKNOWN
 
     def _own_call(self, call: tree.OwnCall) -> ValueKind:
         own, count = call.own, len(call.arguments)
@@ -267,6 +278,8 @@ class Typing:
                 help_ += ": the arguments tell how many values there are"
             self._findings.add("E205", message, call.span, help_)
             return own.gives
+        for argument in call.arguments if own.takes is None else ():
+            self._needs(argument, _SCALAR, f"what `{own.usage}` takes")
         for kind, argument in zip(own.takes or (), call.arguments, strict=False):
             takes = NUMERIC if kind is _D else frozenset({kind})
             self._needs(argument, takes | {_UNKNOWN}, f"what `{own.usage}` takes")
@@ -286,6 +299,10 @@ class Typing:
         self, name: str, values: tuple[tree.Expression, ...], whole: tree.Expression
     ) -> bool:
         known = [a for a in values if self.infer(a) is not _UNKNOWN]
+        nested = [a for a in known if self.infer(a) is ValueKind.OTHER]
+        for argument in nested:
+            self._needs(argument, _SCALAR, f"what `{name}` takes")
+        known = [a for a in known if a not in nested]
         families = {family_of(self.infer(argument)): argument for argument in reversed(known)}
         if len(families) > 1:
             first, second, *_ = reversed(families.values())
@@ -318,6 +335,8 @@ def _help_compared(kind: ValueKind, other: tree.Expression) -> str:
         seconds, rest = divmod(other.microseconds, 1_000_000)
         length = f"{other.microseconds} in microseconds" if rest else f"{seconds} in seconds"
         return f"write a whole number of the times' unit: {length}"
+    if kind is ValueKind.OTHER:
+        return "of a column with lists of texts write `ARRAY_JOIN(tags, ',') LIKE '%a%'`"
     if not isinstance(other, tree.Literal):
         return ""
     if kind is _T and type(other.value) in (int, float, Decimal):

@@ -170,6 +170,8 @@ def vector_of(column: pa.Array[Any] | pa.ChunkedArray[Any], *, name: str = "") -
     if types.is_decimal(kind):
         data, value_kind = read_decimals(array, name)
         return Vector(data, valid, value_kind)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return Vector(array, valid, ValueKind.OTHER, kind)
     called = f"column `{name}`" if name else "a column"
     try:
         found = _whole_numbers(array, valid, name)

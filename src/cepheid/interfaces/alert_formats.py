@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 import cepheid
+from cepheid.interfaces.cli_input import WrongUseError
+from cepheid.interfaces.logs import COLUMN
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 _encode_sorted = msgspec.json.Encoder(enc_hook=str, order="sorted").encode
+_TACTIC = re.compile(r"ta\d+", re.IGNORECASE)
+_TECHNIQUE = re.compile(r"t\d+(?:\.\d+)?", re.IGNORECASE)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 TACTICS = {
@@ -23,6 +29,8 @@ TACTICS = {
     "persistence": "TA0003",
     "privilege-escalation": "TA0004",
     "defense-evasion": "TA0005",
+    "stealth": "TA0005",
+    "defense-impairment": "TA0112",
     "credential-access": "TA0006",
     "discovery": "TA0007",
     "lateral-movement": "TA0008",
@@ -31,11 +39,12 @@ TACTICS = {
     "exfiltration": "TA0010",
     "impact": "TA0040",
 }
-"""The tactics of ATT&CK, as tags name them."""
+"""The tactics of ATT&CK, as tags name them; version 19 has two in place of defense evasion."""
 
 _ELASTIC = {"info": 0, "low": 21, "medium": 47, "high": 73, "critical": 99}
 _OCSF = {"info": 1, "low": 2, "medium": 3, "high": 4, "critical": 5}
 _OCSF_NAMES = ("Unknown", "Informational", "Low", "Medium", "High", "Critical")
+ECS_VERSION = "9.4.0"
 OCSF_VERSION = "1.3.0"
 FINDING, DETECTION, CREATED = 2, 2004, 1
 """The numbers that OCSF has for findings, findings of detections, and new ones."""
@@ -66,6 +75,16 @@ class Alert(NamedTuple):
         return hashlib.sha256(known).hexdigest()[:32]
 
 
+def without_log(alert: Alert) -> Alert:
+    """Leave out the column that tells logs apart, which events have beside those of other logs."""
+    row = {name: one for name, one in alert.row.items() if name != COLUMN}
+    if isinstance(row.get("events"), list):
+        row["events"] = [
+            {name: one for name, one in event.items() if name != COLUMN} for event in row["events"]
+        ]
+    return alert._replace(row=row)
+
+
 def _present(value: Any) -> Any:
     """Leave out what is NULL, and write times as JSON does, with their zone, UTC."""
     if isinstance(value, Mapping):
@@ -90,11 +109,11 @@ def _attack(tags: Sequence[str]) -> tuple[list[str], list[str]]:
         if head.lower() != "attack":
             continue
         known = TACTICS.get(name.lower().replace("_", "-"))
-        if known or name.lower().startswith("ta"):
+        if known or _TACTIC.fullmatch(name):
             tactics.append(known or name.upper())
-        elif name[:1].lower() == "t" and name[1:2].isdigit():
+        elif _TECHNIQUE.fullmatch(name):
             techniques.append(name.upper())
-    return tactics, techniques
+    return list(dict.fromkeys(tactics)), list(dict.fromkeys(techniques))
 
 
 def _moment(at_ns: int | None) -> str | None:
@@ -114,6 +133,7 @@ def as_ecs(alert: Alert) -> dict[str, Any]:
     tactics, techniques = _attack(alert.tags)
     found: dict[str, Any] = {
         "@timestamp": _moment(alert.at_ns),
+        "ecs": {"version": ECS_VERSION},
         "message": alert.rule,
         "event": {"kind": "alert", "id": alert.uid, "module": "cepheid"},
         "rule": {"name": alert.rule},
@@ -153,8 +173,7 @@ def as_ocsf(alert: Alert) -> dict[str, Any]:
         "title": alert.rule,
         "analytic": {"name": alert.rule, "type": "Rule", "type_id": 1},
     }
-    attacks: list[dict[str, Any]] = [{"technique": {"uid": one}} for one in techniques]
-    attacks += [{"tactic": {"uid": one}} for one in tactics]
+    attacks = [*_ocsf_techniques(techniques), *({"tactic": {"uid": one}} for one in tactics)]
     if attacks:
         finding["attacks"] = attacks
     if alert.tags:
@@ -181,6 +200,17 @@ def as_ocsf(alert: Alert) -> dict[str, Any]:
     }
 
 
+def _ocsf_techniques(techniques: Sequence[str]) -> list[dict[str, Any]]:
+    """Write techniques with their parts; one that has a part among them stands with it alone."""
+    whole = {one.partition(".")[0] for one in techniques if "." in one}
+    return [
+        {"technique": {"uid": one.partition(".")[0]}}
+        | ({"sub_technique": {"uid": one}} if "." in one else {})
+        for one in techniques
+        if one not in whole
+    ]
+
+
 FORMATS: dict[str, Callable[[Alert], dict[str, Any]]] = {"ecs": as_ecs, "ocsf": as_ocsf}
 
 
@@ -189,3 +219,18 @@ def alert_lines(alerts: Sequence[Alert], kind: str) -> Iterator[bytes]:
     write = FORMATS[kind]
     for alert in alerts:
         yield _encode(write(alert)) + b"\n"
+
+
+def write_alerts(alerts: Sequence[Alert], kind: str, file: Path) -> None:
+    """Write alerts to a file.
+
+    Raises
+    ------
+    WrongUseError
+        If the file cannot be written.
+    """
+    try:
+        file.write_bytes(b"".join(alert_lines(alerts, kind)))
+    except OSError as error:
+        message = f"could not write {file}: {error.strerror or error}"
+        raise WrongUseError(message) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,19 +12,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cepheid.errors import CepheidError, DataError, QueryError
+from cepheid.errors import CepheidError, DataError, Diagnostic, QueryError, suggest_names
+from cepheid.events.schema import read_schema
+from cepheid.garbage import without_collections
+from cepheid.interfaces.alert_formats import Alert, without_log
 from cepheid.interfaces.cli_input import WrongUseError
 from cepheid.interfaces.limited_rules import check_columns, untimed_limit
+from cepheid.interfaces.logs import COLUMN
 from cepheid.interfaces.rule_queries import Ready, Refusals, RuleQuery
 from cepheid.jobs.sources import EventSource
 from cepheid.kinds.workload.alert_limits import DUPLICATE, OVER_LIMIT, SHOWN, WHY, Throttle
 from cepheid.kinds.workload.dated_rows import Dated, dated
 from cepheid.kinds.workload.json_rows import json_rows
+from cepheid.patterns.scope import likely_time
 from cepheid.runtimes.backtest import Pass, run_pass
 from cepheid.store.snapshot import Interval
 
 DAY_NS = 86_400_000_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class NoRuleLeftError(Exception):
+    """All rules are refused, and told; there is nothing to run."""
 
 
 class Stretch(NamedTuple):
@@ -56,6 +65,7 @@ class Backtest(NamedTuple):
     kind: pa.DataType
     days: float | None
     seconds: Mapping[str, float]
+    tick_ns: int
 
     def table(self) -> pa.Table:
         """Build a row for each rule or variant: how often, when first and last, at what cost."""
@@ -69,6 +79,7 @@ class Backtest(NamedTuple):
             "rule": pa.array([one.query.rule.name for one in found], pa.string()),
             "variant": pa.array([one.query.values for one in found], pa.string()),
             "owner": pa.array([one.query.rule.owner or None for one in found], pa.string()),
+            "tags": pa.array([_tags(one) for one in found], pa.string()),
             "severity": pa.array([one.query.rule.severity or None for one in found], pa.string()),
         }
         for place, name in enumerate(names):
@@ -103,6 +114,17 @@ class Backtest(NamedTuple):
         parts = [_alerts_of(one, self.kind) for one in self.reports]
         return pa.concat_tables(parts)
 
+    def shown_alerts(self) -> list[Alert]:
+        """List the alerts that are not suppressed, in the order of their times."""
+        found = [
+            without_log(one) for report in self.reports for one in _shown(report, self.tick_ns)
+        ]
+        return sorted(found, key=lambda one: (one.at_ns is None, one.at_ns or 0))
+
+
+def _tags(one: Reported) -> str | None:
+    return ",".join(one.query.rule.tags) or None
+
 
 def _edges(one: Reported) -> tuple[int | None, int | None]:
     if one.times is None or not one.count(SHOWN):
@@ -118,15 +140,33 @@ def _alerts_of(one: Reported, kind: pa.DataType) -> pa.Table:
     if one.times is not None:
         at = pa.array(one.times[order], pa.int64()).cast(kind)
     name, variant, severity = one.query.rule.name, one.query.values, one.query.rule.severity
+    owner = one.query.rule.owner or None
     columns: dict[str, Any] = {
         "rule": pa.array([name] * count, pa.string()),
         "variant": pa.array([variant] * count, pa.string()),
+        "owner": pa.array([owner] * count, pa.string()),
+        "tags": pa.array([_tags(one)] * count, pa.string()),
         "severity": pa.array([severity or None] * count, pa.string()),
         "at": at,
         "suppressed": pa.array([WHY[fate] for fate in one.fates[order].tolist()], pa.string()),
         "values": json_rows(one.rows.take(order)),
     }
     return pa.table(columns)
+
+
+def _shown(report: Reported, tick_ns: int) -> Iterator[Alert]:
+    rule = report.query.rule
+    shown = np.flatnonzero(report.fates == SHOWN)
+    if not len(shown):
+        return  # Of most rules; a table of hundreds of columns takes long to turn into nothing.
+    rows = report.rows.take(shown).to_pylist()
+    times = [None] * len(rows) if report.times is None else report.times[shown].tolist()
+    for row, at in zip(rows, times, strict=True):
+        row.pop("match_id", None)
+        at_ns = None if at is None else at * tick_ns
+        yield Alert(
+            rule.name, report.query.values, rule.owner, rule.tags, rule.severity, at_ns, row
+        )
 
 
 def backtest(
@@ -158,11 +198,12 @@ def backtest(
     WrongUseError
         If a time cannot be read.
     DataError
-        If the events are at fault.
-    SystemExit
-        If no rule is left.
+        If the events are at fault; E212 if they have no time.
+    NoRuleLeftError
+        If all rules are refused.
     """
     source = stretch.source
+    _check_time(ready.workload.times.column, source.schema)
     plans = _plans(ready, source.schema, refusals)
     first = next(iter(plans.values())).plan
     column = source.schema.field(first.time).type
@@ -188,11 +229,27 @@ def backtest(
         for name, one in plans.items():
             seconds[name] = run_pass({name: one.plan}, source, span, tell).seconds
     days = _days(span, done, first.tick_ns)
-    return Backtest(tuple(reports), done, _kind_of(column, first.tick_ns), days, seconds)
+    kind = _kind_of(column, first.tick_ns)
+    return Backtest(tuple(reports), done, kind, days, seconds, first.tick_ns)
 
 
+def _check_time(name: str, schema: pa.Schema) -> None:
+    """Refuse events without the time column: each rule would complain, or need no time."""
+    columns = read_schema(schema)
+    if name in schema.names or columns is None:
+        return
+    likely = likely_time(columns).strip('"')
+    usual = "rows of an event log need a time: add a column with it"
+    way_out = usual if likely == "..." else f"name it: `--time {likely}`"
+    helps = (way_out, suggest_names(name, schema.names, owner="the stream"))
+    message = f"the events have no time column `{name}`"
+    raise DataError([Diagnostic("E212", message, helps=helps)])
+
+
+@without_collections()
 def _plans(ready: Ready, schema: pa.Schema, refusals: Refusals) -> dict[str, Dated]:
     """Plan all queries for the columns of events; rules that do not fit are refused alone."""
+    columns = read_schema(schema)
     plans: dict[str, Dated] = {}
     refused: set[str] = set()
     for name, query in ready.queries.items():
@@ -201,7 +258,7 @@ def _plans(ready: Ready, schema: pa.Schema, refusals: Refusals) -> dict[str, Dat
             continue
         why: CepheidError | None = None
         try:
-            plans[name] = dated(query.compiled.with_schema(schema).plan)
+            plans[name] = dated(query.compiled.with_schema(columns).plan)
         except QueryError as error:
             why = error
         else:
@@ -213,7 +270,7 @@ def _plans(ready: Ready, schema: pa.Schema, refusals: Refusals) -> dict[str, Dat
             refused.add(rule.name)
     kept = {name: plan for name, plan in plans.items() if _rule(ready, name) not in refused}
     if not kept:
-        refusals.finish()
+        raise NoRuleLeftError
     return kept
 
 
@@ -225,6 +282,8 @@ def _reported(query: RuleQuery, plan: Dated, done: Pass, tick_ns: int) -> Report
     rows = done.rows[query.variant.name]
     times = plan.read(rows, done.last or 0)
     shown = plan.shown(rows)
+    if COLUMN in shown.column_names:
+        shown = shown.drop_columns([COLUMN])
     fates = np.full(len(rows), SHOWN, np.int8)
     for limit, fate in ((query.rule.deduplicate, DUPLICATE), (query.rule.rate_limit, OVER_LIMIT)):
         if limit is not None:

@@ -7,17 +7,20 @@ Vega-Lite specification, which vl-convert draws without a browser and without a 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from cepheid.interfaces.cli_input import WrongUseError, name_of
-from cepheid.pictures.charts import Spec, chart_of, spec_of
+from cepheid.pictures.axes import Spec, spec_of
+from cepheid.pictures.charts import chart_of
 from cepheid.pictures.dots import Lanes
 from cepheid.pictures.drawn import ENDINGS, drawn, need_drawing
+from cepheid.pictures.results import SWEPT_MAX
 from cepheid.pictures.shown_times import MICROSECONDS, ShownTimes
+from cepheid.pictures.sweeps import Swept
 from cepheid.pictures.timelines import timeline_of
 
 POINTS_MAX = 20_000
@@ -31,6 +34,12 @@ class Wanted(NamedTuple):
     timeline: Path | None = None
     lanes: Lanes = Lanes((), "ts", "type")
     events: Callable[[Lanes], pa.Table] | None = None
+    swept: Sequence[Swept] = ()
+
+    @property
+    def rows_max(self) -> int:
+        """Rows that are remembered; those of a sweep are counted, so more of them are."""
+        return SWEPT_MAX if self.swept else POINTS_MAX
 
 
 def check_chart(path: Path | None, option: str = "--chart") -> None:
@@ -70,22 +79,23 @@ class Drawing:
     def add(self, table: pa.Table) -> None:
         """Remember the rows of a table, as far as they are drawn."""
         wanted = self._wanted.chart or self._wanted.timeline
-        if wanted is not None and self._rows < POINTS_MAX:
-            self._tables.append(table.slice(0, POINTS_MAX - self._rows))
+        most = self._wanted.rows_max
+        if wanted is not None and self._rows < most:
+            self._tables.append(table.slice(0, most - self._rows))
         self._rows += len(table)
 
     def finish(self) -> str:
         """Draw the pictures, and return a sentence about what they lack; empty if they have all."""
-        chart, timeline, lanes, events = self._wanted
+        chart, timeline, lanes, events, swept = self._wanted
         if chart is None and timeline is None:
             return ""
         table = pa.concat_tables(self._tables) if self._tables else pa.table({})
         table = self._times.of(table)
         notes = []
         if chart is not None:
-            spec, note = chart_of(table, self._times.time)
-            more = f"the chart has the first {POINTS_MAX:,} of {self._rows:,} rows"
-            notes.append(note or more * (self._rows > POINTS_MAX))
+            spec, note = chart_of(table, self._times.time, swept)
+            more = f"the chart has the first {self._wanted.rows_max:,} of {self._rows:,} rows"
+            notes.append(note or more * (self._rows > self._wanted.rows_max))
             _write(chart, drawn(spec, chart.suffix.lower()))
         if timeline is not None:
             dots = None if events is None else self._times.of_events(events(lanes))

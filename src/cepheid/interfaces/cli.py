@@ -302,7 +302,10 @@ def _options(
 def _needs_pandas(arguments: list[str]) -> bool:
     """Check whether a command may start Spark, or import a module that somebody wrote."""
     command = next((word for word in arguments[1:] if not word.startswith("-")), "")
-    asked = any("spark" in word or word.startswith("--functions") for word in arguments)
+    asked = any(
+        "spark" in word or word == "--stream" or word.startswith("--functions")
+        for word in arguments
+    )
     return asked or command in {"stream", "demo", "calibrate"}
 
 

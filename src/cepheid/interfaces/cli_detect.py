@@ -11,6 +11,7 @@ from cepheid.interfaces.cli_options import FormatOption, TimeOption, TypeOption,
 from cepheid.interfaces.cli_stream import stream
 from cepheid.interfaces.commands import Argument, Option
 from cepheid.interfaces.console import complain, notify, say_data, working
+from cepheid.interfaces.logs import UNNAMED, Inputs, Logs, inputs_of
 from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules
 
 FORMATS = ("ecs", "ocsf")
@@ -24,13 +25,21 @@ def detect(
         str, Argument(help="Rules: a folder of .cq and YAML files, a YAML file, or a table.")
     ],
     inputs: Annotated[
-        list[str],
+        list[str] | None,
         Option(
             "--input",
             help="The events: a file, a folder or 'log/*.jsonl', once for each; with --stream a "
-            "folder or kafka://host:9092/topic.",
+            "folder or kafka://host:9092/topic. Those of one log as sysmon=events/sysmon.",
         ),
-    ],
+    ] = None,
+    folders: Annotated[
+        list[str] | None,
+        Option(
+            "--logs",
+            help="Logs by their names: a folder with a file or folder of each, or "
+            "kafka://host:9092/sysmon,proxy.",
+        ),
+    ] = None,
     output: Annotated[
         str | None,
         Option(
@@ -72,13 +81,17 @@ def detect(
     if format_ not in FORMATS:
         message = f"--format is one of {', '.join(FORMATS)}, not {format_}"
         raise WrongUseError(message)
+    places = inputs_of(inputs or [], folders or [])
     if live:
-        if checkpoint is None or len(inputs) != 1:
-            message = "--stream takes one --input and a --checkpoint, the folder for its state"
+        several = any(len(one) > 1 for one in places.values())
+        if checkpoint is None or several:
+            message = "--stream takes a --checkpoint, the folder for its state, and one --input "
+            message += "of each log"
             raise WrongUseError(message)
         stream(
-            inputs, output or "-", checkpoint, rules=rules, watermark=watermark or WATERMARK,
-            columns=columns, once=once, kafka=kafka, format_=_content(inputs[0]), alerts=format_,
+            [f"{log}={place}" if log else place for log, (place,) in places.items()],
+            output or "-", checkpoint, rules=rules, watermark=watermark or WATERMARK,
+            columns=columns, once=once, kafka=kafka, format_=_content(places), alerts=format_,
             time=time, type_=type_, time_unit=time_unit, time_format=time_format,
         )  # fmt: skip
         return
@@ -91,36 +104,33 @@ def detect(
         kafka=kafka,
     )
     place = find_rules(rules)
-    ready = ready_rules(place, EventColumns(time, type_, time_unit, time_format))
+    logs = None if set(places) == {UNNAMED} else Logs(places, apart=True)
+    ready = ready_rules(place, EventColumns(time, type_, time_unit, time_format), logs=logs)
     refusals = Refusals(ready)
     # Arrow takes longer to load than checking a query takes.
-    from cepheid.interfaces.alert_formats import alert_lines
+    from cepheid.interfaces.alert_formats import alert_lines, write_alerts
     from cepheid.interfaces.detect import detect as run
 
     with warnings.catch_warnings(record=True) as notices, working("reading"):
         warnings.simplefilter("always")
-        found = run(ready, inputs, refusals)
+        found = run(ready, places, refusals)
     notify(notices)
-    if found.absent:
-        complain(f"notice: no event has these fields, which are NULL: {', '.join(found.absent)}")
-    lines = alert_lines(found.alerts, format_)
+    for names, absent in found.absent.items():
+        of = "" if logs is None else f" of {' and '.join(name or 'no log' for name in names)}"
+        complain(f"notice: no event{of} has these fields, which are NULL: {', '.join(absent)}")
     if output is None:
-        for line in lines:
+        for line in alert_lines(found.alerts, format_):
             say_data(line)
     else:
-        try:
-            Path(output).write_bytes(b"".join(lines))
-        except OSError as error:
-            message = f"could not write {output}: {error.strerror or error}"
-            raise WrongUseError(message) from None
+        write_alerts(found.alerts, format_, Path(output))
     count = len(found.alerts)
     alerts = f"{count:,} alert{'' if count == 1 else 's'}"
     complain(f"{found.events:,} events read in {found.seconds:.2f} s: {alerts}")
     refusals.finish()
 
 
-def _content(place: str) -> str | None:
-    """Find the format of the files of a folder by the ends of their names; None for Parquet."""
-    folder = Path(place)
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
+def _content(places: Inputs) -> str | None:
+    """Find the format of the files of folders by the ends of their names; None for Parquet."""
+    folders = [Path(place) for one in places.values() for place in one]
+    files = [file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir())]
     return next((ENDINGS[one.suffix] for one in files if one.suffix in ENDINGS), None)

@@ -63,6 +63,9 @@ def explain(
             "--analyze", help="Run the query: events read and kept, state, rows, seconds, bytes."
         ),
     ] = False,
+    changes: Annotated[
+        bool, Option("--changes", help="Add how rows follow a table that changes.")
+    ] = False,
     input_format: InputFormatOption = None,
     master: MasterOption = None,
     time: TimeOption = "ts",
@@ -81,12 +84,13 @@ def explain(
             message = f"there is no diagnostic {file.upper()}; docs/errors.md lists all codes"
             raise WrongUseError(message)
         given = {"format": format_, "engine": engine, "schema": schema, "input": inputs}
-        refuse_options("a code is no query", **given, analyze=analyze)
+        refuse_options("a code is no query", **given, analyze=analyze, changes=changes)
         show(page)
         return
     events = EventColumns(time, type_, time_unit, time_format)
     if rules is not None:
-        refuse_options("what rules share is told in words", format=format_, query=text)
+        why = "what rules share is told in words"
+        refuse_options(why, format=format_, query=text, changes=changes)
     costs = engine == "spark" and rules is None
     if not analyze:
         why = "it is for --analyze"
@@ -100,10 +104,11 @@ def explain(
         query_text, name = given_text(file, text)
         columns = read_columns(schema)
         compiled = compile_text(query_text, name, time, type_, columns, time_unit, time_format)
-        _show_plan(compiled, name, format_ or "text", engine or "local", inputs)
+        _show_plan(compiled, name, format_ or "text", engine or "local", inputs, changes=changes)
         return
     refuse_options("--input has the columns, and numbers are told in words", schema=schema)
     refuse_options("numbers are told in words", format=format_)
+    refuse_options("--analyze runs the query over events", changes=changes)
     _check_places(inputs, engine, master)
     if rules is not None:
         found = find_rules(rules, file)
@@ -131,7 +136,13 @@ def _tell_of_rules(place: Place, events: EventColumns, told: Callable[[Workload]
 
 
 def _show_plan(
-    compiled: Any, name: str, format_: str, engine: str, inputs: list[str] | None
+    compiled: Any,
+    name: str,
+    format_: str,
+    engine: str,
+    inputs: list[str] | None,
+    *,
+    changes: bool,
 ) -> None:
     if format_ not in ("text", "mermaid", "json"):
         message = f"--format is text, mermaid or json, not {format_}"
@@ -140,7 +151,7 @@ def _show_plan(
         message = "--input may be given only once with --engine spark"
         raise WrongUseError(message)
     events = inputs[0] if inputs else None
-    shown = compiled.explain(format=format_, engine=engine, events=events)
+    shown = compiled.explain(format=format_, engine=engine, events=events, changes=changes)
     if format_ != "text":
         say(shown)
         return

@@ -24,12 +24,15 @@ from cepheid.interfaces.cli_options import (
 )
 from cepheid.interfaces.commands import Argument, Option
 from cepheid.interfaces.console import complain, notify, say, working
+from cepheid.interfaces.logs import UNNAMED, Logs, inputs_of
 from cepheid.interfaces.rule_parameters import Parameters, read_parameters
 from cepheid.interfaces.rule_queries import EventColumns, Ready, Refusals, ready_rules
 from cepheid.interfaces.rules import Place
 from cepheid.interfaces.standard_input import standard_input
 
 if TYPE_CHECKING:
+    from cepheid.events.time_formats import TextTimes
+    from cepheid.jobs.sources import EventSource
     from cepheid.store.event_store import EventStore
 
 
@@ -84,7 +87,11 @@ def backtest(
     store: Annotated[Path | None, Option(help="An event store that has the history.")] = None,
     inputs: Annotated[
         list[str] | None,
-        Option("--input", help="The history as files: 'log/*.parquet', or - for standard input."),
+        Option(
+            "--input",
+            help="The history as files: 'log/*.parquet', or - for standard input. Those of several "
+            "logs as sysmon=events/sysmon, once for each.",
+        ),
     ] = None,
     since: Annotated[
         str | None, Option("--from", help="The time of the first event: '2026-01-31 13:30:00'.")
@@ -100,6 +107,10 @@ def backtest(
     alerts: Annotated[
         Path | None,
         Option(help="Write all rows of all rules to this file: .csv, .json or .parquet."),
+    ] = None,
+    alert_format: Annotated[
+        str | None,
+        Option(help="With --alerts: alerts alone, as lines of JSON, ecs (Elastic) or ocsf."),
     ] = None,
     output: Annotated[Path | None, Option(help="Write the table of rules to this file.")] = None,
     format_: Annotated[str, Option("--format", help="table, csv, json (lines) or parquet.")] = "",
@@ -126,8 +137,10 @@ def backtest(
     kind = result_kind(format_, output)
     if not sweep:
         refuse_options("it is for --sweep", label=label, labels=labels, chart=chart)
-    listed = "" if alerts is None else result_kind("", alerts)
-    if (store is None) is (not inputs) or len(inputs or ()) > 1:
+    listed = _listed(alerts, alert_format)
+    places = inputs_of(inputs, []) if inputs else {}
+    logs = Logs(places, apart=False) if {*places} - {UNNAMED} else None
+    if (store is None) is (not inputs) or (len(inputs or ()) > 1 and logs is None):
         message = "name the history once: with --store, or with --input"
         raise WrongUseError(message)
     if store is not None:
@@ -136,19 +149,21 @@ def backtest(
         time = _open(store).time
     if sweep:
         others = {"from": since, "to": until, "set": values, "measure": measure, "alerts": alerts}
+        others |= {"alert-format": alert_format, "input of a log": logs is not None}
         refuse_options("--sweep takes all events, and the values of the query", **others)
         columns = EventColumns(time, type_, time_unit, time_format)
         history = _open(store) if store is not None else (inputs or [""])[0]
         _sweep(Path(rules), columns, history, (label, labels), (kind, output, chart))
         return
     given = _read_values(values or [])
-    ready = ready_rules(find_rules(rules), EventColumns(time, type_, time_unit, time_format), given)
+    columns = EventColumns(time, type_, time_unit, time_format)
+    ready = ready_rules(find_rules(rules), columns, given, logs=logs)
     refusals = Refusals(ready)
     # Arrow takes longer to load than checking a query takes.
-    from cepheid.interfaces.backtest import Stretch
+    from cepheid.interfaces.alert_formats import write_alerts
+    from cepheid.interfaces.backtest import NoRuleLeftError, Stretch
     from cepheid.interfaces.backtest import backtest as run_backtest
     from cepheid.interfaces.run_command import write_result
-    from cepheid.jobs.sources import source_of
 
     with (
         standard_input(inputs or [], input_format, is_query=False) as files,
@@ -156,23 +171,55 @@ def backtest(
         working("starting") as tell,
     ):
         warnings.simplefilter("always")
-        events = source_of(files[0] if store is None else _open(store), ready.workload.times)
-        found = run_backtest(
-            ready,
-            Stretch(events, since, until),
-            refusals,
-            lambda count: tell(f"reading, {count:,} events"),
-            measure=measure,
-        )
+        events = _history(store, files, ready.workload.times)
+        try:
+            found = run_backtest(
+                ready,
+                Stretch(events, since, until),
+                refusals,
+                lambda count: tell(f"reading, {count:,} events"),
+                measure=measure,
+            )
+        except NoRuleLeftError:
+            refusals.finish()
+            raise
     notify(notices)
     write_result(found.summary() if kind == "table" else found.table(), kind, output)
-    if alerts is not None:
+    if alerts is not None and alert_format is not None:
+        write_alerts(found.shown_alerts(), alert_format, alerts)
+    elif alerts is not None:
         write_result(found.alerts(), listed, alerts)
     count = len(found.reports)
     off = f", {len(ready.off)} rule{'' if len(ready.off) == 1 else 's'} off" if ready.off else ""
     queries = f"{count:,} quer{'y' if count == 1 else 'ies'}{off}"
     complain(f"{found.done.events:,} events read once in {found.done.seconds:.2f} s: {queries}")
     refusals.finish()
+
+
+def _history(store: Path | None, files: list[str], times: TextTimes) -> EventSource:
+    """Open a store or files; those of several logs are read as one stream."""
+    from cepheid.interfaces.detect import read_together
+    from cepheid.jobs.sources import source_of
+
+    if store is not None:
+        return source_of(_open(store), times)
+    places = inputs_of(files, [])
+    if {*places} == {UNNAMED}:
+        return source_of(files[0], times)
+    return source_of(read_together(places, times, named=True), times)
+
+
+def _listed(alerts: Path | None, alert_format: str | None) -> str:
+    """Check how rows are listed; return the kind of the file of a table."""
+    if alert_format is None:
+        return "" if alerts is None else result_kind("", alerts)
+    if alert_format not in ("ecs", "ocsf"):
+        message = f"--alert-format is ecs or ocsf, not {alert_format}"
+        raise WrongUseError(message)
+    if alerts is None:
+        message = "--alert-format is for --alerts: name the file"
+        raise WrongUseError(message)
+    return ""
 
 
 def _sweep(
@@ -196,26 +243,20 @@ def _sweep(
     from pyarrow import concat_tables
 
     from cepheid.events.files import find_files, read_all
-    from cepheid.interfaces import sweep_curve
     from cepheid.interfaces.chart_file import check_chart, draw_spec
     from cepheid.interfaces.run_command import write_result
-    from cepheid.jobs.sources import source_of
+    from cepheid.pictures.sweeps import draw_curve
+    from cepheid.runtimes.sweep_curve import sweep_curve
 
     check_chart(chart)
     with working("starting"):
-        source = source_of(events, query.times)
-        plan = sweep_curve.sweep_of(query.with_schema(source.schema))
-        found = None
-        if label is not None:
-            found = sweep_curve.labelled_events(source, plan, label)
-        elif windows is not None:
-            tables = list(read_all(find_files(str(windows)), None, None))
-            found = sweep_curve.labelled_windows(concat_tables(tables), plan)
-        table = sweep_curve.curve(query, source, found)
+        named = None
+        if windows is not None:
+            named = concat_tables(list(read_all(find_files(str(windows)), None, None)))
+        table = sweep_curve(query, events, label=label, labels=named)
     write_result(table, kind, output)
     if chart is not None:
-        names = [parameter.name for parameter in plan.parameters]
-        draw_spec(sweep_curve.curve_chart(table, names), chart)
+        draw_spec(draw_curve(table), chart)
 
 
 def _open(store: Path) -> EventStore:

@@ -154,11 +154,13 @@ def _draw(
 def _drawing(asked: Asked, compiled: CompiledQuery | None = None, events: str = "") -> Drawing:
     from cepheid.interfaces.chart_file import Drawing, Wanted
     from cepheid.pictures.results import columns_of, lanes_of
+    from cepheid.pictures.sweeps import swept_of
 
     if compiled is None:
         return Drawing(Wanted(asked.chart, asked.timeline), asked.shown)
     read = (lambda lanes: columns_of(events, lanes)) if events else None
-    wanted = Wanted(asked.chart, asked.timeline, lanes_of(compiled.plan), read)
+    plan = compiled.plan
+    wanted = Wanted(asked.chart, asked.timeline, lanes_of(plan), read, swept_of(plan))
     return Drawing(wanted, asked.shown)
 
 

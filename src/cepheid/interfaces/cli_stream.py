@@ -28,6 +28,7 @@ from cepheid.interfaces.cli_options import (
 )
 from cepheid.interfaces.commands import Option
 from cepheid.interfaces.console import complain
+from cepheid.interfaces.logs import UNNAMED, Logs, inputs_of
 from cepheid.interfaces.rule_queries import EventColumns, Ready, Refusals, ready_rules
 from cepheid.interfaces.rule_tables import RuleTable, opened
 from cepheid.interfaces.rules import stamp_of
@@ -39,7 +40,8 @@ def stream(
         Option(
             "--source",
             help="Where events come from: a folder, kafka://host:9092/topic,other, or rate:1000 "
-            "(events a second). A JOIN of two streams has one for each, as orders=folder.",
+            "(events a second). A JOIN of two streams has one for each, as orders=folder; so have "
+            "rules of several logs.",
         ),
     ],
     sink: Annotated[
@@ -93,6 +95,17 @@ def stream(
     marks: Annotated[
         bool, Option("--marks", help="Let the rows of a pipeline carry the watermark.")
     ] = False,
+    latency: Annotated[
+        str | None,
+        Option(help="A goal, such as '2 seconds': micro-batches grow and shrink to hold it."),
+    ] = None,
+    hot_keys: Annotated[
+        bool, Option("--hot-keys", help="Split keys with many events over all buckets.")
+    ] = False,
+    shed: Annotated[
+        str | None,
+        Option(help="What a micro-batch may take, '2 seconds', before events are dropped."),
+    ] = None,
     buckets: Annotated[
         int | None,
         Option(help="Buckets for groups, 8 without it: as many as cores, before the first start."),
@@ -169,10 +182,15 @@ def stream(
 
         def read_ready() -> Ready:
             assert place is not None, "rules are given"
-            return ready_rules(place, EventColumns(time, type_, time_unit, time_format))
+            known = EventColumns(time, type_, time_unit, time_format)
+            return ready_rules(place, known, logs=logs)
 
+        logs: Logs | None = None
+        of_logs: dict[str, str] = {}
         if rules is not None:
             refuse_options("--rules takes the place of a query", query=text)
+            of_logs = sources_of_logs(sources)
+            logs = None if set(of_logs) == {UNNAMED} else Logs(of_logs, apart=False)
         place = find_rules(rules, file) if rules is not None else None
         stack.enter_context(opened(place, master, packages))
         first = read_ready() if place is not None else None
@@ -192,9 +210,14 @@ def stream(
         from cepheid.interfaces.stream_options import Options
         from cepheid.interfaces.stream_rules import Source, stream_rules
 
-        source = named_inputs(compiled, sources) if compiled is not None else sources[0]
+        source: str | dict[str, str]
+        if compiled is not None:
+            source = named_inputs(compiled, sources)
+        else:
+            source = sources[0] if logs is None else of_logs
         if isinstance(source, str) and len(sources) > 1:
-            wrong = "--source may be given only once, except for a JOIN of two streams"
+            wrong = "--source may be given only once, except for a JOIN of two streams, and for "
+            wrong += "rules of logs that have names, as sysmon=folder"
             raise WrongUseError(wrong)
         planned = compiled if first is None else first.workload
         assert planned is not None, "one of them is given"
@@ -207,7 +230,8 @@ def stream(
             on_loss=on_loss,
             kafka=tuple(kafka or ()), key=key, dead_letters=dead_letters, metrics=metrics,
             buckets=buckets, keys=tuple(keys or ()), changes=given_changes(changes, id_),
-            alerts=alerts, time_unit=time_unit, marks=marks,
+            alerts=alerts, time_unit=time_unit, marks=marks, hot_keys=hot_keys, latency=latency,
+            shed=shed,
         )  # fmt: skip
         if wrong := wrong_use(compiled, options):
             raise WrongUseError(wrong)
@@ -221,3 +245,19 @@ def stream(
         except CepheidError as error:
             error.file = name
             raise
+
+
+def sources_of_logs(sources: list[str]) -> dict[str, str]:
+    """Read the sources of rules by the names of their logs.
+
+    Raises
+    ------
+    WrongUseError
+        If a log has two of them.
+    """
+    found = inputs_of(sources, [])
+    for log, places in found.items():
+        if log and len(places) > 1:
+            message = f"a live log has one --source, and `{log}` has {len(places)}"
+            raise WrongUseError(message)
+    return {log: places[0] for log, places in found.items()}

@@ -54,6 +54,10 @@ def translate(
 
     if dialect not in DIALECTS:
         message = f"--from is one of {', '.join(DIALECTS)}, not {dialect}"
+        if dialect.lower().startswith("flink"):
+            message += (
+                "; patterns of Flink CEP are Java, and docs/coming-from.md has a table for them"
+            )
         raise WrongUseError(message)
     if format_ not in FORMATS:
         message = f"--format is one of {', '.join(FORMATS)}, not {format_}"
@@ -105,7 +109,7 @@ def _settings(
     time: str,
     type_: str,
 ) -> Settings:
-    from cepheid.events.schema import read_schema
+    from cepheid.translate.columns import types_of
     from cepheid.translate.translated import Settings
 
     columns: dict[str, str] = {}
@@ -115,6 +119,5 @@ def _settings(
             message = f"--field is written name=column, not {one}"
             raise WrongUseError(message)
         columns[name] = column
-    known = read_schema(read_columns(schema))
-    types = {} if known is None else {one.name: one.kind.value for one in known.columns}
+    types = types_of(read_columns(schema))
     return Settings(type=type_, time=time, flat=flat, fields=columns, types=types)

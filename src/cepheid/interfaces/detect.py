@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from cepheid.api import CompiledQuery
 from cepheid.errors import QueryError
-from cepheid.events.files import find_files, read_all
+from cepheid.events.files import (
+    IN_ONE_PIECE,
+    content_of,
+    find_files,
+    read_all,
+    schema_of_file,
+)
+from cepheid.events.schema import Column, EventSchema, ValueKind, read_schema
+from cepheid.events.time_formats import TextTimes
 from cepheid.interfaces.alert_formats import Alert
-from cepheid.interfaces.backtest import Reported, Stretch, backtest
-from cepheid.interfaces.rule_queries import Ready, Refusals
+from cepheid.interfaces.backtest import NoRuleLeftError, Stretch, backtest
+from cepheid.interfaces.logs import COLUMN, UNNAMED, Inputs
+from cepheid.interfaces.rule_queries import Ready, Refusals, RuleQuery
 from cepheid.jobs.sources import EventSource, source_of
-from cepheid.kinds.workload.alert_limits import SHOWN
+from cepheid.kinds.workload.filters import is_filter
+from cepheid.language import tree
 
 WHOLE_BYTES_MAX = 256 << 20
 """The size of files that are read as one table."""
@@ -27,68 +37,123 @@ _NO_ATTRIBUTE = re.compile(r"has no attribute `([^`]+)`")
 class Detected(NamedTuple):
     """The alerts of all rules in the order of their times, and what was read.
 
-    ``absent`` are the fields that rules name and no event has.
+    ``absent`` are the fields that rules name and no event has, for each group of logs.
     """
 
     alerts: list[Alert]
-    absent: list[str]
+    absent: dict[tuple[str, ...], list[str]]
     events: int
     seconds: float
 
 
-def detect(ready: Ready, inputs: Sequence[str], refusals: Refusals) -> Detected:
-    """Run rules over files; a field that rules name and no event has is NULL.
+def detect(ready: Ready, inputs: Inputs, refusals: Refusals) -> Detected:
+    """Run rules over files, those that read the same logs in one pass.
+
+    A field that rules name and no event has is NULL.
 
     Raises
     ------
     DataError
         If the events are at fault.
-    SystemExit
-        If no rule is left.
     """
-    source, absent = read_events(ready, inputs)
-    found = backtest(ready, Stretch(source), refusals, lambda _: None)
-    first = next(iter(ready.queries.values())).compiled.with_schema(source.schema)
-    tick_ns = first.plan.tick_ns
-    alerts = [one for report in found.reports for one in _alerts(report, tick_ns)]
+    alerts: list[Alert] = []
+    absent: dict[tuple[str, ...], list[str]] = {}
+    events, seconds = 0, 0.0
+    for logs, rules in _by_logs(ready).items():
+        source, missing = read_events(rules, {log: inputs[log] for log in logs})
+        try:
+            found = backtest(rules, Stretch(source), refusals, lambda _: None)
+        except NoRuleLeftError:
+            continue  # The rules of other logs run; at the end the command tells of these.
+        alerts += found.shown_alerts()
+        absent |= {logs: missing} if missing else {}
+        events += found.done.events
+        seconds += found.done.seconds
     alerts.sort(key=lambda one: (one.at_ns is None, one.at_ns or 0))
-    return Detected(alerts, absent, found.done.events, found.done.seconds)
+    return Detected(alerts, absent, events, seconds)
 
 
-def read_events(ready: Ready, inputs: Sequence[str]) -> tuple[EventSource, list[str]]:
-    """Read files, with columns of NULL for the fields that only rules name.
+def _by_logs(ready: Ready) -> dict[tuple[str, ...], Ready]:
+    """Group rules by what they read; of inputs without names all rules read all."""
+    groups: dict[tuple[str, ...], dict[str, RuleQuery]] = {}
+    for name, query in ready.queries.items():
+        logs = tuple(sorted(query.logs)) or (UNNAMED,)
+        groups.setdefault(logs, {})[name] = query
+    return {logs: ready._replace(queries=queries) for logs, queries in groups.items()}
+
+
+def read_events(ready: Ready, inputs: Inputs) -> tuple[EventSource, list[str]]:
+    """Read the files of logs, with columns of NULL for the fields that only rules name.
 
     Few events are read once, as one table. Of more, each file is opened first to know its columns,
-    and the events are read file by file when the rules run.
+    and the events are read file by file when the rules run. Several logs are read as one table,
+    because their events stand side by side in time.
     """
     times = ready.workload.times
-    files = [file for pattern in inputs for file in find_files(pattern)]
-    if sum(file.stat().st_size for file in files) > WHOLE_BYTES_MAX:
-        schemas = [next(read_all([file], None, times)).schema for file in files]
+    paths = [file for place in chain(*inputs.values()) for file in find_files(place)]
+    if len(inputs) == 1 and _is_large(paths):
+        schemas = [schema_of_file(file, times) for file in paths]
         schema = pa.unify_schemas(schemas, promote_options="permissive")
         absent = sorted(absent_columns(ready, schema))
         known = pa.schema([*schema, *(pa.field(name, pa.null()) for name in absent)])
-        return EventSource(known, files, times=times, fitted=True), absent
-    table = pa.concat_tables(read_all(files, None, times), promote_options="permissive")
-    absent = sorted(absent_columns(ready, table.schema))
+        return EventSource(known, paths, times=times, fitted=True), absent
+    whole = read_together(inputs, times, named=len(inputs) > 1)
+    absent = sorted(absent_columns(ready, whole.schema))
     for name in absent:
-        table = table.append_column(name, pa.nulls(len(table)))
-    return source_of(table, times), absent
+        whole = whole.append_column(name, pa.nulls(len(whole)))
+    return source_of(whole, times), absent
+
+
+def _is_large(paths: list[Path]) -> bool:
+    """Check for files that are better read one after another, twice: for columns, and for events.
+
+    A single file of a format that is read in one piece would only be read twice.
+    """
+    if len(paths) == 1 and content_of(paths[0].name) in IN_ONE_PIECE:
+        return False
+    return sum(file.stat().st_size for file in paths) > WHOLE_BYTES_MAX
+
+
+def read_together(inputs: Inputs, times: TextTimes, *, named: bool) -> pa.Table:
+    """Read the files of logs as one table, if asked for with the name of each event's log."""
+    files = [
+        (log, file)
+        for log, places in inputs.items()
+        for place in places
+        for file in find_files(place)
+    ]
+    place = 0
+
+    def opened(number: int) -> None:
+        nonlocal place
+        place = number
+
+    tables = []
+    for table in read_all([file for _, file in files], None, times, opened):
+        log = pa.repeat(files[place][0], len(table))
+        tables.append(table.append_column(COLUMN, log) if named else table)
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def absent_columns(ready: Ready, schema: pa.Schema) -> set[str]:
     """Find the columns that rules name and events lack: those that planning does not find."""
     absent: set[str] = set()
+    columns = read_schema(schema)
+    assert columns is not None, "a schema has columns"
     for query in ready.queries.values():
-        missing = _missing(query.compiled, schema)
+        missing = _missing(query.compiled, columns)
         while missing - absent:
             absent |= missing
-            schema = pa.schema([*schema, *(pa.field(name, pa.null()) for name in missing)])
-            missing = _missing(query.compiled, schema)
+            added = (Column(name, ValueKind.UNKNOWN) for name in sorted(missing))
+            columns = EventSchema((*columns.columns, *added))
+            missing = _missing(query.compiled, columns)
     return absent
 
 
-def _missing(query: CompiledQuery, schema: pa.Schema) -> set[str]:
+def _missing(query: CompiledQuery, schema: EventSchema) -> set[str]:
+    named = _plain_names(query)
+    if named is not None:
+        return {name for name in named if schema.kind(name) is None}
     try:
         query.with_schema(schema)
     except QueryError as error:
@@ -97,14 +162,19 @@ def _missing(query: CompiledQuery, schema: pa.Schema) -> set[str]:
     return set()
 
 
-def _alerts(report: Reported, tick_ns: int) -> Iterator[Alert]:
-    rule = report.query.rule
-    shown = np.flatnonzero(report.fates == SHOWN)
-    rows = report.rows.take(shown).to_pylist()
-    times = [None] * len(rows) if report.times is None else report.times[shown].tolist()
-    for row, at in zip(rows, times, strict=True):
-        row.pop("match_id", None)
-        at_ns = None if at is None else at * tick_ns
-        yield Alert(
-            rule.name, report.query.values, rule.owner, rule.tags, rule.severity, at_ns, row
-        )
+def _plain_names(query: CompiledQuery) -> set[str] | None:
+    """Collect the columns that a filter names; None if planning must tell what names stand for."""
+    select = query.tree
+    if not isinstance(select, tree.SelectQuery) or not is_filter(query.plan):
+        return None
+    if any(isinstance(item, tree.ReturnItem) for item in select.items):
+        return None
+    alias = select.streams[0].alias.text
+    found = set()
+    for node in tree.walk(select):
+        if isinstance(node, tree.Word):
+            found.add(node.text)
+        elif isinstance(node, tree.Attribute):
+            owner, name = node.variable.text, node.attribute.text
+            found.add(name if owner == alias else f"{owner}.{name}")
+    return found

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
-from cepheid.interfaces.alert_formats import Alert, alert_lines
+from cepheid.interfaces.alert_formats import Alert, alert_lines, without_log
 from cepheid.interfaces.console import say_data
 from cepheid.interfaces.detect import absent_columns
 from cepheid.interfaces.rule_queries import Ready
@@ -91,7 +91,8 @@ def alerts_in(batch: pa.RecordBatch, tick_ns: int) -> list[Alert]:
             row["events"] = [_whole(event) for event in row["events"]]
         listed = tuple(tags.split(",")) if tags else ()
         at_ns = None if at is None else at * tick_ns
-        found.append(Alert(rule, variant, owner or "", listed, severity or "", at_ns, row))
+        one = Alert(rule, variant, owner or "", listed, severity or "", at_ns, row)
+        found.append(without_log(one))
     return found
 
 

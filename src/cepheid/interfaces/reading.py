@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.events.files import content_of, find_files, present, read_all
+from cepheid.events.files import content_of, find_files, present, read_all, schema_of_file
 from cepheid.events.text_times import timed_schema
 from cepheid.events.time_formats import TextTimes, as_format
 from cepheid.interfaces.cli_input import WrongUseError
@@ -62,9 +62,8 @@ def schema_of(data: DataSet, columns: Columns) -> pa.Schema:
     if data.kind == TOPIC:
         times = text_times(columns)
         return timed_schema(topic_fields(data, times), times)
-    first = files_of(data)[:1]
-    for batch in read_all(first, None, text_times(columns), batch_rows=1):
-        return batch.schema
+    for file in files_of(data)[:1]:
+        return schema_of_file(file, text_times(columns))
     message = f"`{data.name}` has no events"
     raise DataError([Diagnostic("E501", message)])
 

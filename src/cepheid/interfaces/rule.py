@@ -46,6 +46,9 @@ class Rule(msgspec.Struct, frozen=True):
 
 FIELDS = Rule.__struct_fields__
 
+_SIGMA = frozenset({"detection", "correlation"})
+"""Fields that rules of Sigma have, and ours do not."""
+
 
 def rule_of(fields: Mapping[str, Any], name: str, place: str) -> Rule:
     """Make a rule of the fields that a file has.
@@ -68,6 +71,10 @@ def rule_of(fields: Mapping[str, Any], name: str, place: str) -> Rule:
     given = {key: value for key, value in fields.items() if value is not None and value != ""}
     own = str(given.get("name", name))
     found = _Fields(f"the rule `{own}` in `{place}`")
+    if "query" not in given and _SIGMA & given.keys():
+        way_out = "translate it first: `cepheid translate --from sigma FOLDER --output rules`"
+        found.wrong("E532", "is a rule of Sigma", way_out)
+        raise DataError(found.diagnostics, file=own)
     for key in given:
         if key not in FIELDS:
             helps = suggest_names(str(key), FIELDS, owner="a rule")

@@ -160,7 +160,7 @@ def holes_in(text: str) -> Iterator[tuple[str, Span]]:
     >>> [name for name, _ in holes_in("PATTERN A{2} WHERE A.x > {x} AND A.y = '{y}' -- {z}")]
     ['x']
     """
-    offset = 0
+    offset = 0 if "{" in text else len(text)
     while offset < len(text):
         hole = _HOLE.match(text, offset)
         if hole is not None:

@@ -8,7 +8,9 @@ from typing import NamedTuple, TypeVar
 
 from cepheid.api import CompiledQuery
 from cepheid.errors import CepheidError, DataError, Diagnostic, QueryError, suggest_names
+from cepheid.garbage import without_collections
 from cepheid.interfaces.console import complain
+from cepheid.interfaces.logs import Logs
 from cepheid.interfaces.rule import Rule
 from cepheid.interfaces.rule_parameters import Parameters, Variant, holes_in, variants_of
 from cepheid.interfaces.rules import Place, read_rules, shown
@@ -27,11 +29,12 @@ class EventColumns(NamedTuple):
 
 
 class RuleQuery(NamedTuple):
-    """A query that runs: the rule that it comes from, the variant of it, and its plan."""
+    """A query that runs: the rule that it comes from, the variant of it, its plan, and its logs."""
 
     rule: Rule
     variant: Variant
     compiled: CompiledQuery
+    logs: tuple[str, ...] = ()
 
     @property
     def values(self) -> str | None:
@@ -61,6 +64,7 @@ class Ready(NamedTuple):
         return self._replace(queries=kept)
 
 
+@without_collections()
 def ready_rules(
     place: Place,
     events: EventColumns,
@@ -68,6 +72,7 @@ def ready_rules(
     *,
     schema: object = None,
     also_off: bool = False,
+    logs: Logs | None = None,
 ) -> Ready:
     """Read rules and compile each of them.
 
@@ -83,6 +88,8 @@ def ready_rules(
         The columns of the events, if they are known.
     also_off
         Whether rules that are off are compiled, too.
+    logs
+        The logs that rules name after FROM, if their events have names.
 
     Raises
     ------
@@ -97,7 +104,7 @@ def ready_rules(
         if not rule.enabled and not also_off:
             continue
         try:
-            queries.update(_queries_of(rule, events, dict(given), schema))
+            queries.update(_queries_of(rule, events, dict(given), schema, logs))
         except (QueryError, DataError) as error:
             error.file = rule.name
             refused.append(error)
@@ -118,16 +125,24 @@ def _check_given(given: Parameters, rules: Mapping[str, Rule]) -> None:
 
 
 def _queries_of(
-    rule: Rule, events: EventColumns, given: Mapping[str, tuple[str, ...]], schema: object
+    rule: Rule,
+    events: EventColumns,
+    given: Mapping[str, tuple[str, ...]],
+    schema: object,
+    logs: Logs | None,
 ) -> dict[str, RuleQuery]:
     holes = {name for name, _ in holes_in(rule.query)}
     values = dict(rule.parameters) | {name: given[name] for name in given if name in holes}
     found = {}
     for variant in variants_of(rule.name, rule.query, tuple(values.items())):
-        compiled = _compiled(variant.name, variant.query, events)
+        read: tuple[str, ...] = ()
+        text = variant.query
+        if logs is not None:
+            read, text = logs.reading(text)
+        compiled = _compiled(variant.name, text, events)
         if schema is not None:
             compiled = compiled.with_schema(schema)
-        found[variant.name] = RuleQuery(rule, variant, compiled)
+        found[variant.name] = RuleQuery(rule, variant, compiled, read)
     return found
 
 

@@ -18,6 +18,8 @@ NAME, TEXT = "name", "query"
 """The columns that every table of rules has."""
 
 YAML = (".yaml", ".yml")
+OTHER_LANGUAGES = {".eql": "eql", ".toml": "eql", ".epl": "esper", ".sql": "flink-sql"}
+"""The ends of files with rules of other languages, which `cepheid translate` reads."""
 QUERY = ".cq"
 _HEADER = re.compile(r"\s*(?:--|//|#)\s*@(\w+)\s*:\s*(.*?)\s*")
 _COMMENT = re.compile(r"\s*(?:(?:--|//|#).*)?")
@@ -77,8 +79,20 @@ def read_rules(place: Place) -> RulesRead:
     if not rules and not refused:
         message = f"{shown(place)} has no rules"
         helps = ("write each rule to a file that ends in .cq, or several to one in .yaml",)
-        raise DataError([Diagnostic("E532", message, helps=helps)])
+        raise DataError([Diagnostic("E532", message, helps=_translated_first(place) or helps)])
     return RulesRead(rules, tuple(refused))
+
+
+def _translated_first(place: Place) -> tuple[str, ...]:
+    """Tell how to translate the rules of another language that are in a place."""
+    if isinstance(place, RuleTable):
+        return ()
+    files = sorted(place.rglob("*")) if place.is_dir() else [place]
+    found = {OTHER_LANGUAGES.get(file.suffix.lower(), "") for file in files} - {""}
+    return tuple(
+        f"translate its rules first: `cepheid translate --from {one} {place} --output rules`"
+        for one in sorted(found)
+    )
 
 
 def shown(place: Place) -> str:
@@ -111,7 +125,7 @@ def _written(place: Place) -> Iterator[Written | CepheidError]:
         yield _in_file(place, place.stem, place.name)
     elif place.suffix.lower() in YAML:
         yield from _in_yaml(place, place.stem)
-    else:
+    elif place.suffix.lower() not in OTHER_LANGUAGES:
         yield from _in_table(place)
 
 

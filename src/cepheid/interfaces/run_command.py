@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from cepheid.api import CompiledQuery
-from cepheid.events.files import find_files, read_all
+from cepheid.events.files import content_of, find_files, read_all, schema_of_file
 from cepheid.interfaces.chart_file import Drawing
 from cepheid.interfaces.cli_input import WrongUseError, name_of
 from cepheid.interfaces.console import (
@@ -29,6 +29,7 @@ from cepheid.interfaces.console import (
     working,
 )
 from cepheid.interfaces.progress import Reading
+from cepheid.jobs.kind import TaskKind, kind_of
 from cepheid.pictures.shown_times import MICROSECONDS, ShownTimes
 from cepheid.runtimes.files import list_files, run_files
 from cepheid.runtimes.notices import look_at
@@ -99,7 +100,7 @@ def run_changes(compiled: CompiledQuery, pattern: str, changes: object) -> pa.Ta
 def look_at_files(compiled: CompiledQuery, pattern: str) -> tuple[CompiledQuery, list[str]]:
     """Plan a query for the columns of files, and tell what is odd about their events."""
     files = find_files(pattern)
-    planned = compiled.with_schema(next(read_all(files[:1], None, compiled.times)).schema)
+    planned = compiled.with_schema(schema_of_file(files[0], compiled.times))
     if planned.plan.streams:
         return planned, []
     names = [name for name in (planned.plan.time, planned.plan.type) if name is not None]
@@ -140,10 +141,25 @@ def run_with_spark(
     changes: object = None,
 ) -> pa.Table:
     """Run a query over files with Spark, with progress on a terminal."""
+    from cepheid.runtimes.spark.choice import measured_run
     from cepheid.spark import session as spark_session
 
-    with _on_spark(compiled, pattern, master, changes) as frame:
+    with measured_run(), _on_spark(compiled, pattern, master, changes) as frame:
         return spark_session.collect(frame, compiled.plan)
+
+
+def _passes_blobs(compiled: CompiledQuery, pattern: str | dict[str, str]) -> bool:
+    """Check whether tasks of Python read the files and few rows come back.
+
+    Java's second compiler takes time for nothing then.
+    """
+    from cepheid.runtimes.scan import find_paths
+
+    plan = compiled.plan
+    if not isinstance(pattern, str) or plan.lists_matches:
+        return False
+    tasks = isinstance(kind_of(plan), TaskKind)
+    return tasks and all(content_of(path) == "parquet" for path in find_paths(pattern))
 
 
 @contextmanager
@@ -163,7 +179,7 @@ def _on_spark(
         find_paths(files)  # Starting Spark to find no file would take seconds.
     with warnings.catch_warnings(record=True) as notices, working("starting Spark") as tell:
         warnings.simplefilter("always")
-        with spark_session.session(master) as spark:
+        with spark_session.session(master, light=_passes_blobs(compiled, pattern)) as spark:
             tell("running")
             with clear_failures():
                 frame = compiled.run(pattern, spark=spark, changes=changes)

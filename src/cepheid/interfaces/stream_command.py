@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -17,7 +20,14 @@ from cepheid.errors import visible
 from cepheid.interfaces.alert_formats import FORMATS
 from cepheid.interfaces.colours import cell
 from cepheid.interfaces.console import complain
-from cepheid.interfaces.stream_options import EVERY, Options
+from cepheid.interfaces.stream_moves import more_tasks, move_buckets
+from cepheid.interfaces.stream_options import (
+    EVERY,
+    FILE_FORMATS,
+    KAFKA,
+    RATE,
+    Options,
+)
 from cepheid.interfaces.stream_restart import (
     begun,
     cut_off,
@@ -28,16 +38,23 @@ from cepheid.interfaces.stream_restart import (
 from cepheid.interfaces.stream_sinks import can_update, sinks_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
 from cepheid.jobs.derived import FeedsStreams
-from cepheid.jobs.kind import kind_of
-from cepheid.options import BAD, LATE
-from cepheid.runtimes.checkpoints import clear_unplanned, read_note
+from cepheid.jobs.kind import TaskKind, kind_of, needs_of
+from cepheid.jobs.latency_goal import Change, LatencyGoal, judge
+from cepheid.options import BAD, LATE, refuse
+from cepheid.runtimes.checkpoints import (
+    BUCKETS_MAX,
+    clear_unplanned,
+    is_unfinished,
+    read_note,
+)
 from cepheid.runtimes.notices import NOTICES
 from cepheid.runtimes.spark.bad_records import COUNTS as RECORD_COUNTS
 from cepheid.runtimes.spark.bad_records import RECORDS
 from cepheid.runtimes.spark.live_output import LiveOutput
+from cepheid.runtimes.spark.shedding import why_not_shed
 from cepheid.runtimes.spark.sinks.calls import Write
 from cepheid.runtimes.spark.sinks.parts import parts_sink
-from cepheid.runtimes.spark.stream import BUCKETS_MAX, METRICS, delay_of, late_in_joins
+from cepheid.runtimes.spark.stream import METRICS, delay_of, late_in_joins
 from cepheid.runtimes.spark.stream_tasks import COUNTS, ROWS
 from cepheid.spark import session as spark_session
 from cepheid.spark.failures import FAILURES, clear_error, clear_failures
@@ -66,6 +83,12 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
     if options.alerts is not None and (compiled is not None or options.alerts not in FORMATS):
         known = ", ".join(FORMATS)
         return f"--alerts is one of {known}, and of rules: --rules names a folder of them"
+    if wrong := _wrong_latency(compiled, options):
+        return wrong
+    if options.hot_keys and (why := _why_no_hot_keys(compiled)):
+        return f"--hot-keys has no effect here: {why}"
+    if options.shed is not None and (why := _why_no_shedding(compiled)):
+        return f"--shed has no effect here: {why}"
     if options.keys and compiled is not None:
         return "--keys has no effect here: a query alone knows its keys"
     if options.marks and not (compiled and isinstance(kind_of(compiled.plan), FeedsStreams)):
@@ -83,6 +106,20 @@ def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
         message = "rows of `EMIT EARLY` change until their window closes, but files and tables "
         return message + "cannot be updated: use --sink -, Kafka or a webhook"
     return ""
+
+
+def _why_no_hot_keys(compiled: CompiledQuery | None) -> str:
+    if compiled is None:
+        return "rules share the state of a key"
+    if not isinstance(kind_of(compiled.plan), TaskKind):
+        return "only aggregates of trends are split"
+    return needs_of(compiled.plan).not_split
+
+
+def _why_no_shedding(compiled: CompiledQuery | None) -> str:
+    if compiled is None:
+        return "a rule that lacks events would tell less, or what is not so"
+    return why_not_shed(compiled.plan)
 
 
 def _wrong_changes(compiled: CompiledQuery | None, options: Options) -> str:
@@ -108,7 +145,7 @@ def stream_query(compiled: CompiledQuery, options: Options) -> None:
     DataError
         The error of a task about the events, or E523 if Spark itself failed.
     """
-    with live_session(options) as spark:
+    with live_session(options, light=tasks_read(options)) as spark:
         stream_in(spark, compiled, options)
 
 
@@ -118,12 +155,39 @@ def _show_odd(message: Warning | str, *_: object, **__: object) -> None:
         complain(f"notice: {visible(str(message))}")
 
 
+class _Notices(logging.Handler):
+    """Prints what a live query decides."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(f"notice: {visible(record.getMessage())}")
+
+
 @contextmanager
-def live_session(options: Options) -> Iterator[SparkSession]:
-    """Start a session with as many tasks per micro-batch as there are cores."""
+def _decisions_shown() -> Iterator[None]:
+    """Print the decisions of live queries while the body runs."""
+    decisions, notices = logging.getLogger("cepheid.live"), _Notices()
+    level = decisions.level
+    decisions.addHandler(notices)
+    decisions.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        decisions.removeHandler(notices)
+        decisions.setLevel(level)
+
+
+@contextmanager
+def live_session(options: Options, *, light: bool = False) -> Iterator[SparkSession]:
+    """Start a session with as many tasks per micro-batch as there are cores.
+
+    In a ``light`` one no event goes through the JVM.
+    """
     with (
         warnings.catch_warnings(),
-        spark_session.session(options.master, packages=options.packages) as spark,
+        _decisions_shown(),
+        spark_session.session(
+            options.master, packages=options.packages, live=True, light=light
+        ) as spark,
     ):
         warnings.showwarning = _show_odd
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
@@ -137,11 +201,64 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
         counted = numbers.counted
         if earlier := cut_off(compiled, options):
             finish(spark, *earlier, counted)
-        output = output_in(spark, compiled, options)
-        note_query(compiled, options)
-        _watch(start(output, options, counted), Console(stderr=True))
+        goal = None if options.latency is None else goal_of(spark, options)
+        change: Change | None = None
+        while True:
+            output = output_in(spark, compiled, options)
+            note_query(compiled, options)
+            change = _watch(start(output, options, counted), Console(stderr=True), options, goal)
+            if change is None:
+                break
+            complain(f"notice: {change.reason}")
+            options = limited(options, change.limit)
+            if change.tasks is not None:
+                if is_unfinished(options.checkpoint):
+                    finish(spark, compiled, options, counted)
+                move_buckets(spark, options.checkpoint, change.tasks)
         if options.once:
             output.finish()
+
+
+def goal_of(spark: SparkSession, options: Options) -> LatencyGoal:
+    """Create the goal of a query, which begins with the limit that was asked for."""
+    assert options.latency is not None, "the caller has asked"
+    seconds = delay_of(spark, options.latency, name="latency") / 1e6
+    if not seconds:
+        refuse("E590", "a latency goal is longer than 0 seconds", "add `--latency '2 seconds'`")
+    limit, unit = (options.files, "files") if is_folder(options) else (options.rows, "messages")
+    tasks = functools.partial(more_tasks, spark, options.checkpoint)
+    return LatencyGoal(seconds, limit, unit, tasks)
+
+
+def limited(options: Options, limit: int | None) -> Options:
+    """Change the limit of micro-batches of a query that goes on."""
+    going_on = msgspec.structs.replace(options, restart_from=None, backfill=None)
+    if is_folder(options):
+        return msgspec.structs.replace(going_on, files=limit)
+    return msgspec.structs.replace(going_on, rows=limit)
+
+
+def tasks_read(options: Options) -> bool:
+    """Check whether tasks of Python read the events of a single query, and send them as blobs."""
+    plain = options.late != "side" and options.bad != "fail" and options.changes is None
+    folder = isinstance(options.source, str) and is_folder(options)
+    return plain and folder and (options.format or FILE_FORMATS[0]) == "parquet"
+
+
+def is_folder(options: Options) -> bool:
+    """Check whether the source is a folder of files."""
+    return not any(source.startswith((KAFKA, RATE)) for source in options.sources)
+
+
+def _wrong_latency(compiled: CompiledQuery | None, options: Options) -> str:
+    if options.latency is None:
+        return ""
+    one = isinstance(options.source, str) and not options.source.startswith(RATE)
+    if compiled is None or not one:
+        return "--latency is for one query over one folder or topics of Kafka"
+    if options.once:
+        return "--latency has no effect here: --once runs until the source is empty"
+    return ""
 
 
 def finish(spark: SparkSession, before: CompiledQuery, asked: Options, counted: Counted) -> None:
@@ -222,7 +339,7 @@ def start(
     elif options.once:
         writer = writer.trigger(availableNow=True)
     else:
-        every = options.every or EVERY
+        every = options.every or (EVERY if options.latency is None else "0 seconds")
         delay_of(output.frame.sparkSession, every, name="every")  # Says what is wrong with it.
         writer = writer.trigger(processingTime=every)
     sinks = sinks_of(options)
@@ -231,15 +348,29 @@ def start(
     return writer.foreachBatch(parts_sink(output, sinks)).start()
 
 
-def _watch(live: Any, console: Console) -> None:
-    """Wait for the end, and show the progress of the query on a terminal."""
+def _watch(
+    live: Any, console: Console, options: Options, goal: LatencyGoal | None = None
+) -> Change | None:
+    """Wait for the end, and show the progress of the query on a terminal.
+
+    A query whose micro-batches are to have another limit is stopped, and the change returned.
+    """
+    found: Change | None = None
     with showing(console) as show:
 
         def look() -> None:
-            while not live.awaitTermination(1):
+            nonlocal found
+            last = -1
+            while found is None and not live.awaitTermination(1):
                 show(live)
+                if goal is not None:
+                    folder = options.checkpoint if is_folder(options) else None
+                    found, last = judge(goal, live.recentProgress, last, folder)
+            if found is not None:
+                live.stop()
 
         _wait(live, look)
+    return found
 
 
 @contextmanager

@@ -16,6 +16,10 @@ KAFKA = "kafka://"
 POSTGRES = ("postgres://", "postgresql://")
 WEBHOOK = "webhook:"
 STANDARD_OUTPUT = "-"
+HOT_KEYS = "hot-keys"
+"""The folder of a checkpoint in which keys that are split are noted."""
+SHED = "shed"
+"""That in which it is noted what is dropped."""
 EVERY = "1 second"
 """The interval between micro-batches."""
 
@@ -64,12 +68,22 @@ class Options(msgspec.Struct, frozen=True):
     alerts: str | None = None
     time_unit: str = "us"
     marks: bool = False
+    hot_keys: bool = False
+    latency: str | None = None
+    shed: str | None = None
 
     @property
     def live(self) -> LiveOptions:
         """Return the options of the query itself, whose parts leave together."""
         given = (self.watermark, self.late, self.bad, self.max_ahead, self.idle, self.lateness)
-        return LiveOptions(*given, self.changes, self.marks, tagged=True)
+        hot_keys = self.notes_of(HOT_KEYS) if self.hot_keys else None
+        more = (self.changes, self.marks, True, hot_keys)
+        notes = None if self.shed is None else self.notes_of(SHED)
+        return LiveOptions(*given, *more, self.shed, notes)
+
+    def notes_of(self, name: str) -> str:
+        """Return the folder of a checkpoint in which hot keys, or levels of shedding, are noted."""
+        return str(self.checkpoint.absolute() / name)
 
     @property
     def sources(self) -> list[str]:

@@ -14,6 +14,7 @@ import msgspec
 from cepheid.api import CompiledQuery
 from cepheid.decoding import from_json
 from cepheid.interfaces.console import complain
+from cepheid.interfaces.stream_moves import settle_move
 from cepheid.interfaces.stream_options import Options
 from cepheid.jobs.kind import compile_query
 from cepheid.jobs.misfits import other_buckets
@@ -23,7 +24,6 @@ from cepheid.runtimes.checkpoints import (
     BUCKETS_SETTING,
     Note,
     is_unfinished,
-    read_note,
     set_aside,
     write_note,
 )
@@ -132,7 +132,7 @@ def _note(spark: SparkSession, options: Options, tick_ns: int) -> Note:
     DataError
         E524 if the checkpoint has another number of buckets.
     """
-    known = read_note(options.checkpoint)
+    known = settle_move(spark, options.checkpoint)
     if known is not None and options.restart_from is None:
         if options.buckets not in (None, known.buckets):
             setting = "leave --buckets out"

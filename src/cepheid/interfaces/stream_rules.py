@@ -22,7 +22,7 @@ from cepheid.interfaces.rule_queries import Ready, RuleQuery
 from cepheid.interfaces.stream_command import live_session, numbers_shown, showing, start
 from cepheid.interfaces.stream_options import Options
 from cepheid.interfaces.stream_restart import begun
-from cepheid.interfaces.stream_sources import source_of
+from cepheid.interfaces.stream_sources import logs_together, sources_of
 from cepheid.jobs.misfits import misfit
 from cepheid.kinds.workload.rule_places import Freedom, Keys, freedom_of, keys_for
 from cepheid.kinds.workload.rule_records import Put
@@ -256,9 +256,8 @@ def stream_rules_in(
             with begun(spark, options, 1000):
                 log = RulesLog(options.checkpoint)
                 book.go_on(log)
-                assert isinstance(options.source, str), "rules read one stream"
                 assert options.times is not None, "rules say how times are read"
-                events = source_of(spark, options.source, options)
+                events = logs_together(sources_of(spark, options))
                 if options.alerts is not None:
                     events = _with_absent(events, book.ready, complain)
                 stream = RuleStream.of(events, options.times, options.live)

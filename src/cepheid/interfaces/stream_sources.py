@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from cepheid import kafka
+from cepheid.interfaces.logs import COLUMN
 from cepheid.interfaces.stream_options import FILE_FORMATS, KAFKA, RATE, Options, kafka_place
 from cepheid.options import refuse
 from cepheid.spark.file_records import infer_columns, read_folder
@@ -115,6 +118,14 @@ def sources_of(spark: SparkSession, options: Options) -> DataFrame | dict[str, D
     if isinstance(options.source, str):
         return source_of(spark, options.source, options)
     return {name: source_of(spark, one, options) for name, one in options.source.items()}
+
+
+def logs_together(events: DataFrame | dict[str, DataFrame]) -> DataFrame:
+    """Put the events of all logs into one stream, with the name of their log."""
+    if not isinstance(events, dict):
+        return events
+    named = [one.withColumn(COLUMN, sf.lit(log)) for log, one in events.items()]
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), named)
 
 
 def source_of(spark: SparkSession, source: str, options: Options) -> DataFrame:

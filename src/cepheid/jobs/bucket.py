@@ -85,6 +85,10 @@ class Outcome(NamedTuple):
     """Counts of rows that limits of alerts suppressed, by rule and reason."""
     since: int | None = None
     """The watermark before the micro-batch; all rows before it had left."""
+    panes: pa.Table | None = None
+    """Panes of hot keys whose windows close."""
+    shed: int = 0
+    """Events that were dropped before they came here."""
 
 
 def read_bucket(work: Work, data: bytes | None, kind: str, *, same_columns: bool = True) -> Bucket:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from cepheid.errors import Diagnostic, UnsupportedError
 from cepheid.expressions.own import united
 from cepheid.jobs.explain_parts import Section, describe_columns
 from cepheid.jobs.explain_spark import describe_strategies
@@ -22,7 +21,7 @@ from cepheid.jobs.whole_times import with_whole_durations
 from cepheid.language import tree
 from cepheid.options import unused
 from cepheid.plans.meaning import Meaning, differing, whole_meaning
-from cepheid.plans.needs import Needs
+from cepheid.plans.needs import LIVE_ON_DEVICE, Needs
 from cepheid.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.task_jobs import TaskJob
     from cepheid.jobs.work import Work
+    from cepheid.patterns.thresholds import Threshold
 
 PlanType = TypeVar("PlanType", bound=Plan)
 
@@ -139,8 +139,25 @@ class Kind(ABC):
         """Create the job that a GPU runs, if ``why_not_on_device`` has no reason against it."""
         raise AssertionError(plan)
 
+    def why_not_live_on_device(self, plan: Any) -> str:
+        """Explain why a live query cannot use a GPU in this process; empty if it can."""
+        del plan
+        return LIVE_ON_DEVICE
+
+    def device_steps(self, plan: Any, schema: Any, *, forced: bool) -> Any:
+        """Create the step function that a GPU runs, if nothing is against it."""
+        raise AssertionError(plan, schema, forced)
+
     def keeps(self, plan: Any) -> Callable[[Any], Any] | None:
         """Build a function that marks the relevant events of columns; None if all are relevant."""
+        del plan
+        return None
+
+    def alternatives(self, plan: Any) -> tuple[tuple[Threshold, ...], ...] | None:
+        """List what an event must meet to be relevant: all comparisons of one of several lists.
+
+        None if all events are relevant, or no comparison with a constant tells which are not.
+        """
         del plan
         return None
 
@@ -280,11 +297,12 @@ class TaskKind(Kind):
         """Refuse a plan that has no result before its stream ends (E405)."""
         self.check(plan)
 
+    def why_no_versions(self, plan: Any) -> str:
+        """Say why late events change rows as changes do (§18), not by versions; empty else."""
+        return f"{plan.what} has no rows that a correction could find by group and window"
+
     def check_corrections(self, plan: Any) -> None:
-        """Refuse a plan whose rows cannot be corrected after they left (E407)."""
-        why = f"{plan.what} has no rows that a correction could find by group and window"
-        helps = ('use `late="side"`',)
-        raise UnsupportedError([Diagnostic("E407", why, helps=helps)], plan.text)
+        """Refuse a plan whose corrected rows would have no names for their versions (E407)."""
 
     def fits(self, plan: Any, columns: Mapping[str, Any]) -> Any:
         """Build a Spark condition that holds for every relevant event; None if all are relevant."""
@@ -311,6 +329,8 @@ def compile_query(query: tree.Query, text: str, source: Any) -> Plan:
     """
     kind = next(kind for kind in _KINDS.values() if kind.reads is type(query))
     plan = kind.compile(with_whole_durations(query, source), text, source)
+    if not source.functions:
+        return plan
     functions = united([plan.functions, tree.own_functions(query)])
     return msgspec.structs.replace(plan, functions=functions) if functions else plan
 

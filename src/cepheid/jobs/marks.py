@@ -22,7 +22,7 @@ MARK_FIELD = pa.field(MARK, pa.int64())
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """How rows carry the watermark: the bucket that adds it, and how far rows are behind it."""
+    """Rows carry the watermark: the bucket that adds it, and how far rows are behind it."""
 
     bucket: int
     behind: int

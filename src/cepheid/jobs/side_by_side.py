@@ -33,6 +33,9 @@ from cepheid.memory_limits import collect
 RANGE_ROWS = 1 << 20
 """Events of a range: large enough to hide the cost of a thread, small enough to share evenly."""
 
+HEAVY_RANGE_ROWS = 1 << 18
+"""The same where an event costs so much that fewer of them hide the cost of a thread."""
+
 RANGE_REACHES = 4
 """The minimum ratio of a range to what its thread reads beyond it."""
 
@@ -46,6 +49,14 @@ class OwnedJob(Protocol):
     @property
     def reach(self) -> tuple[int, int] | None:
         """Return the overlap of windows before and after a range; None if it cannot be split."""
+
+    @property
+    def stride(self) -> int:
+        """Return of which number the bounds of ranges are multiples."""
+
+    @property
+    def is_heavy(self) -> bool:
+        """Check whether an event costs so much that short ranges are worth a thread."""
 
     def fresh(self) -> OwnedJob:
         """Create the same query for another thread."""
@@ -68,6 +79,16 @@ def thread_count() -> int:
     return pa.cpu_count()
 
 
+def range_rows(*, heavy: bool) -> int:
+    """Choose the number of events of a range."""
+    return min(HEAVY_RANGE_ROWS, RANGE_ROWS) if heavy else RANGE_ROWS
+
+
+def is_one_range(event_count: int, *, heavy: bool) -> bool:
+    """Check whether so few events are never cut into ranges."""
+    return event_count <= range_rows(heavy=heavy)
+
+
 def answer_side_by_side(
     job: OwnedJob, batches: Iterable[pa.Table], schema: pa.Schema, time: str
 ) -> pa.Table:
@@ -75,7 +96,8 @@ def answer_side_by_side(
     reach, threads = job.reach, thread_count()
     if reach is None or threads == 1:
         return job.answer_owned(batches, schema, EVERYTHING)
-    ranges = cut_ranges(iter(batches), time, reach)
+    rows = range_rows(heavy=job.is_heavy)
+    ranges = cut_ranges(iter(batches), time, reach, rows, job.stride)
     first = next(ranges)
     if first.owned.end is None:
         return job.answer_owned(first.tables, schema, first.owned)
@@ -155,8 +177,13 @@ class _Piece(NamedTuple):
         return _Piece(self.table.slice(begin, max(end - begin, 0)), self.times[begin:end])
 
 
-def cut_ranges(batches: Iterator[pa.Table], time: str, reach: tuple[int, int]) -> Iterator[Range]:
-    """Cut a stream into ranges of time; the last one takes all that is left.
+def cut_ranges(
+    batches: Iterator[pa.Table], time: str, reach: tuple[int, int], rows: int,
+    stride: int = 1,
+) -> Iterator[Range]:  # fmt: skip
+    """Cut a stream into ranges of time of about ``rows`` events; the last one takes the rest.
+
+    Bounds are multiples of ``stride``, so that windows which begin there reach into no other range.
 
     Events that are not in order end the cutting, so that the query reports them.
     """
@@ -167,9 +194,9 @@ def cut_ranges(batches: Iterator[pa.Table], time: str, reach: tuple[int, int]) -
         piece = _Piece(table, read_times(Columns(table), time))
         in_order = scan_times(piece.times)[0] < 0 and not _falls(held, piece)
         held.append(piece)
-        if not in_order or sum(len(one.times) for one in held) > WAITING_ROWS_MAX + RANGE_ROWS:
+        if not in_order or sum(len(one.times) for one in held) > WAITING_ROWS_MAX + rows:
             break
-        while (end := _end_of(held, begin, reach)) is not None:
+        while (end := _end_of(held, begin, reach, stride, rows)) is not None:
             low = None if begin is None else begin - before
             tables = [one.between(low, end + after).table for one in held]
             yield Range(Owned(begin, end), [one for one in tables if len(one)] or tables[:1])
@@ -183,15 +210,17 @@ def _falls(held: list[_Piece], piece: _Piece) -> bool:
     return bool(known and len(piece.times)) and piece.times[0] < known[-1].times[-1]
 
 
-def _end_of(held: list[_Piece], begin: int | None, reach: tuple[int, int]) -> int | None:
+def _end_of(
+    held: list[_Piece], begin: int | None, reach: tuple[int, int], stride: int, left: int
+) -> int | None:
     """Choose the end of a range if it has enough events and all that its windows need are there."""
     own = [one.between(begin, None).times for one in held]
     own = [times for times in own if len(times)]
-    left = RANGE_ROWS
     for times in own:
         if len(times) > left:
             first = int(own[0][0]) if begin is None else begin
             end = max(int(times[left]), first + max(RANGE_REACHES * sum(reach), 1))
+            end = -(-end // stride) * stride
             return end if end + reach[1] <= int(own[-1][-1]) else None
         left -= len(times)
     return None

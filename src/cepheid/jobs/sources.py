@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from cepheid.events.arriving import as_table, plain_reader
-from cepheid.events.files import find_files, present, read_all
+from cepheid.events.files import find_files, present, read_all, schema_of_file
 from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
@@ -81,7 +81,7 @@ def source_of(events: Any, times: TextTimes) -> EventSource:
     """
     if isinstance(events, str | PathLike):
         files = find_files(fspath(events))
-        schema = next(read_all(files[:1], None, times)).schema
+        schema = schema_of_file(files[0], times)
         return EventSource(schema, files, times=times)
     if isinstance(events, EventStore):
         snapshot = events.snapshot()

@@ -9,7 +9,7 @@ import msgspec
 
 from cepheid.decoding import from_msgpack
 from cepheid.errors import DataError, Diagnostic
-from cepheid.framing import FrameError, NoFrameError, OtherFrameError, frame, unframe
+from cepheid.framing import FrameError, NoFrameError, OtherFrameError, frame, split_frame
 from cepheid.jobs.kind import Kind, kind_of
 from cepheid.jobs.misfits import misfit
 from cepheid.plans.plan import Plan
@@ -70,8 +70,17 @@ def read_state(form: Format, data: bytes, kind: type[StateType]) -> StateType:
     DataError
         E524 if the bytes are another kind of state or version, E546 if they are damaged.
     """
+    found, rest = read_head(form, data, kind)
+    if len(rest):
+        raise damaged(form, "there are extra bytes after its end")
+    return found
+
+
+def read_head(form: Format, data: bytes, kind: type[StateType]) -> tuple[StateType, memoryview]:
+    """Deserialize a state that is followed by other bytes, and return these; raises as above."""
     try:
-        return from_msgpack(unframe(data, form.name, form.version), kind)
+        body, rest = split_frame(data, form.name, form.version)
+        return from_msgpack(body, kind), rest
     except OtherFrameError as error:
         if error.name == form.name:
             why = f"the state of {form.owner}: {error}"
@@ -82,11 +91,16 @@ def read_state(form: Format, data: bytes, kind: type[StateType]) -> StateType:
         why = f"it holds no state of {form.owner}, or one of an earlier version: {error}"
         raise misfit(why) from error
     except FrameError as error:
-        message = f"the state of {form.owner} is damaged: {error}"
-        raise DataError([Diagnostic("E546", message, helps=(COPY,))]) from error
+        raise damaged(form, str(error)) from error
     except msgspec.MsgspecError as error:
         why = f"it holds no state of {form.owner}: {error}"
         raise misfit(why) from error
+
+
+def damaged(form: Format, why: str) -> DataError:
+    """Say that the bytes of a state are not those that were written (E546)."""
+    message = f"the state of {form.owner} is damaged: {why}"
+    return DataError([Diagnostic("E546", message, helps=(COPY,))])
 
 
 def read_own(
@@ -101,7 +115,12 @@ def read_own(
     ``earlier`` is what earlier versions wrote instead of the meaning.
     """
     found = read_state(form, data, kind)
-    if found.texts not in (meaning, *earlier):
+    check_own(form, found, meaning, *earlier)
+    return found
+
+
+def check_own(form: Format, found: Meant, *meanings: tuple[str, ...]) -> None:
+    """Refuse the state of a query that means none of these (E524)."""
+    if found.texts not in meanings:
         why = f"the state belongs to another {form.owner.partition(' ')[2]}"
         raise misfit(why)
-    return found

@@ -9,7 +9,8 @@ finish(state)           ->  (state, rows): no more events come
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import pyarrow as pa
 
@@ -194,6 +195,12 @@ class StepsUntil(Protocol):
         """Process events before a time, and close the windows that end by it."""
 
 
+@cache
+def is_a(kind: type, protocol: type) -> bool:
+    """Check whether a class has the methods of a protocol; Python would list them every time."""
+    return issubclass(kind, protocol)
+
+
 def take_until(
     job: Steps[Any], state: Any, events: pa.Table, until: int, *, rows_max: int | None = None
 ) -> tuple[Any, list[pa.Table]]:
@@ -206,7 +213,7 @@ def take_until(
     """
     found = Spilling()
     parts = list(slices(events, job.batch_rows))
-    last = parts.pop() if parts and isinstance(job, StepsUntil) else None
+    last = parts.pop() if parts and is_a(type(job), StepsUntil) else None
     for part in parts:
         state, tables = step_in_halves(job, state, part)
         _add(found, tables, rows_max)
@@ -229,9 +236,8 @@ def _last_step(
     job: Steps[Any], state: Any, events: pa.Table, until: int
 ) -> tuple[Any, list[pa.Table]]:
     """Process the last events before a time in one pass, or in halves if it needs less memory."""
-    assert isinstance(job, StepsUntil), "the caller has asked"
     try:
-        state, rows = job.step_until(state, events, until)
+        state, rows = cast("StepsUntil", job).step_until(state, events, until)
     except DataError as error:
         if error.diagnostics[0].code != "E519":
             raise

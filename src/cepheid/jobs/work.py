@@ -33,7 +33,7 @@ class Work(msgspec.Struct, frozen=True):
     dead: tuple[str, ...] = ()
     """Columns that a state has and the query reads no more; new events have NULL there."""
     marks: Marks | None = None
-    """How rows carry the watermark (§15.8); None if they do not."""
+    """Settings of rows that carry the watermark (§15.8); None if they do not."""
     functions: tuple[OwnFunction, ...] = ()
     """The functions of the user's own that the query calls; each takes its code along."""
 

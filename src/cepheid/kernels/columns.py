@@ -49,6 +49,40 @@ def _(values, lowest, table, out):
 
 
 @kernel()
+def look_up_texts(offsets, data, ends, names, table, out):
+    """Set out[i] = table[j] if text i is name j, and 0 if it is none of a few names.
+
+    Texts lie one after another in ``data``, text i from ``offsets[i]`` on; names in ``names``,
+    which end at ``ends[j + 1]``.
+    """
+    for i in range(offsets.shape[0] - 1):
+        first, length, found = offsets[i], offsets[i + 1] - offsets[i], 0
+        for name in range(table.shape[0]):
+            begin = ends[name]
+            if ends[name + 1] - begin != length:
+                continue
+            place = 0
+            while place < length and data[first + place] == names[begin + place]:
+                place += 1
+            if place == length:
+                found = table[name]
+                break
+        out[i] = found
+
+
+@look_up_texts.interpreted
+def _(offsets, data, ends, names, table, out):
+    out[:] = 0
+    lengths = offsets[1:] - offsets[:-1]
+    for name in range(table.shape[0]):
+        begin, length = int(ends[name]), int(ends[name + 1] - ends[name])
+        rows = np.flatnonzero(lengths == length)
+        for place in range(length):
+            rows = rows[data[offsets[rows] + place] == names[begin + place]]
+        out[rows] = table[name]
+
+
+@kernel()
 def scan_times(times):
     """Find the first row where times go back (-1 for none), and check for equal times."""
     ties = False

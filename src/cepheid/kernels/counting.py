@@ -15,10 +15,15 @@ import math
 
 import numpy as np
 
+from cepheid.kernels.hashing import AHEAD
 from cepheid.kernels.linear import NARROW, NO_VALUE, OK
 from cepheid.kernels.panes import FULL, seal
+from cepheid.kernels.prefetch import prefetch
 from cepheid.kernels.ring import LIMIT, SHRINK, TINY, widen
 from cepheid.kernels.tiers import kernel
+
+BLOCK, MANY_KEYS = 32, 1 << 14
+"""Events whose counts are asked for at once, and keys whose counts fit into no cache of a core."""
 
 
 @kernel()
@@ -55,35 +60,43 @@ def count_windows(
     n = codes.shape[0]
     size = S.shape[1] - 2
     wide = source.shape[1]
-    for i in range(begin, n):
-        c = codes[i]
-        t = target[c]
-        if t < 0:
-            continue
-        k = key[i]
-        if width > 0 and ts[i] >= opened[k] + width:
-            total = 0.0
-            for q in range(size):
-                if counts[q]:
-                    total += S[k, q]
-                S[k, q] = 0.0
-            if total != 0.0:
-                R[rows, 0] = widen(total, float(exponent[k]))
-                out_key[rows] = k
-                out_start[rows] = opened[k]
-                rows += 1
-            S[k, size] = 1.0
-            exponent[k] = 0
-            opened[k] = ts[i] // width * width
-        total = S[k, t]
-        for s in range(wide):
-            total += S[k, source[c, s]]
-        S[k, t] = total
-        if total > LIMIT:
-            if not shrink(S, exponent, k, size):
-                return NARROW, i + 1, rows
-        elif total == 0.0 and S[k, size] == 0.0:
-            return NARROW, i, rows
+    many = S.shape[0] >= MANY_KEYS
+    for first in range(begin, n, BLOCK):
+        last = min(first + BLOCK, n)
+        if many:
+            # Most events find their key in no cache, so the next block is asked for.
+            for i in range(last, min(last + BLOCK, n)):
+                prefetch(S, key[i] * S.shape[1])
+                prefetch(opened, key[i])
+        for i in range(first, last):
+            c = codes[i]
+            t = target[c]
+            if t < 0:
+                continue
+            k = key[i]
+            if width > 0 and ts[i] >= opened[k] + width:
+                total = 0.0
+                for q in range(size):
+                    if counts[q]:
+                        total += S[k, q]
+                    S[k, q] = 0.0
+                if total != 0.0:
+                    R[rows, 0] = widen(total, float(exponent[k]))
+                    out_key[rows] = k
+                    out_start[rows] = opened[k]
+                    rows += 1
+                S[k, size] = 1.0
+                exponent[k] = 0
+                opened[k] = ts[i] // width * width
+            total = S[k, t]
+            for s in range(wide):
+                total += S[k, source[c, s]]
+            S[k, t] = total
+            if total > LIMIT:
+                if not shrink(S, exponent, k, size):
+                    return NARROW, i + 1, rows
+            elif total == 0.0 and S[k, size] == 0.0:
+                return NARROW, i, rows
     return OK, n, rows
 
 
@@ -98,6 +111,10 @@ def flush_counts(S, exponent, opened, counts, keys, until, width, out_key, out_s
     rows, still = 0, 0
     size = S.shape[1] - 2
     for n in range(keys.shape[0]):
+        if n + AHEAD < keys.shape[0]:
+            prefetch(S, keys[n + AHEAD] * S.shape[1])
+            prefetch(opened, keys[n + AHEAD])
+            prefetch(exponent, keys[n + AHEAD])
         k = keys[n]
         if width > 0 and opened[k] + width > until:
             keys[still] = k

@@ -5,7 +5,8 @@ takes one of the rows that it may follow, with a probability proportional to its
 (``lookups.py``) hold these counts as trees of sums with 16 children a node, as in ``prefix.py``,
 but a node holds its own sum. Rows enter slots in order, and every sum that one changes is kept.
 When the walk passes a row, it leaves slots by rank, and these sums are what they were: only earlier
-rows are left. O(log n) for each row and each event of a draw.
+rows are left. O(log n) for each row and each event of a draw. What a row may follow, as few nodes
+of the trees, is listed once for all draws that come to it; each of them looks its share up.
 
 Counts are wide numbers, of 2^1000 and more; a draw compares a random share of one with sums of
 others, so nothing overflows, and nothing is subtracted but what is smaller.
@@ -18,7 +19,15 @@ import numpy as np
 from cepheid.kernels.graph import NO_BOUND, bounds_of, least_order_of_end, related
 from cepheid.kernels.lookups import leaves_of, less, minus
 from cepheid.kernels.prefetch import prefetch
-from cepheid.kernels.prefix import AHEAD, FANOUT, LOW, SHIFT, room_of, set_levels
+from cepheid.kernels.prefix import (
+    AHEAD,
+    FANOUT,
+    LEVELS_MAX,
+    LOW,
+    SHIFT,
+    room_of,
+    set_levels,
+)
 from cepheid.kernels.ring import LIMIT, SHRINK, STEP, add, widen
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
@@ -30,9 +39,13 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _U11, _U27, _U30, _U31 = (np.uint64(n) for n in (11, 27, 30, 31))
 _NONE = np.uint64(0)
 HUGE = 1e308
+FEW = 32
+"""So many sums are read one by one faster than by halves, at which processors guess wrong."""
+IS_ROW = -1
+"""The kind of a row that was tested; that of a node has its slot and its level."""
 
 
-@kernel()
+@kernel(borrows=True)
 def _uniform(seeds, draw):
     """Return the next random number of a draw, from 0 to below 1 (SplitMix64)."""
     seeds[draw] += _GAMMA
@@ -43,7 +56,7 @@ def _uniform(seeds, draw):
     return np.float64(word >> _U11) * 2.0**-53
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _enter(mantissa, power, tree, starts, levels, leaf, number, was, was_power):
     """Add a number at a leaf to the sums above it, and keep what they were."""
     steps = np.int32(number.imag / STEP)
@@ -60,7 +73,7 @@ def _enter(mantissa, power, tree, starts, levels, leaf, number, was, was_power):
         power[node] = top + 1 if large else top
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _leave(mantissa, power, tree, starts, levels, leaf, was, was_power):
     """Empty the leaf that was entered last, and make the sums above it what they were."""
     mantissa[tree + leaf], power[tree + leaf] = 0.0, 0
@@ -70,44 +83,51 @@ def _leave(mantissa, power, tree, starts, levels, leaf, was, was_power):
         mantissa[node], power[node] = was[level - 1], was_power[level - 1]
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _seen(mantissa, power, top):
-    """Compute a number as a multiple of a power of two; what is above it is larger than all."""
-    if power == top:
-        return mantissa
-    if power > top:
-        return HUGE if mantissa != 0.0 else 0.0
-    # Two steps down, a number is below the last digit.
-    return mantissa * SHRINK if power == top - 1 else 0.0
+    """Compute a number as a multiple of a power of two; what is above it is larger than all.
+
+    Two steps down, a number is below the last digit. There are no branches: they would be
+    unpredictable.
+    """
+    lower = SHRINK if power == top - 1 else 0.0
+    return mantissa * (1.0 if power == top else (HUGE if power > top else lower))
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _descend(mantissa, power, tree, starts, level, place, share, top):
     """Find the leaf below a node in which a share of its sum ends."""
     while level > 0:
         level -= 1
         first = tree + starts[level] + (place << SHIFT)
-        found = np.int64(0)
+        found = np.int64(-1)
         for n in range(FANOUT):
             number = _seen(mantissa[first + n], power[first + n], top)
-            if number > 0.0:
+            if share < number:
                 found = np.int64(n)
-                if share < number:
-                    break
-                share -= number
+                break
+            share -= number
+        if found < 0:
+            # What rounding leaves of the share belongs to the last child that is not empty.
+            found = np.int64(FANOUT - 1)
+            while found > 0 and not _seen(mantissa[first + found], power[first + found], top) > 0.0:
+                found -= 1
         place = (place << SHIFT) + found
     return place
 
 
-@kernel(inline="code")
-def _pick(mantissa, power, tree, starts, levels, left, right, share, top):
-    """Find the leaf of a range in which a share ends; what is left of the share if it does not.
+@kernel(inline="code", borrows=True)
+def _cover(
+    mantissa, power, tree, starts, levels, left, right, kind, top, most, ends, nodes, kinds, count,
+    total,
+):  # fmt: skip
+    """List the nodes that make up a range of leaves, with the sum up to the end of each one.
 
-    Returns the leaf, or the last one that is not empty, -1 without any, and the rest, -1 if the
-    share ends in this leaf; O(log n). Numbers are multiples of a power of two, as plain doubles:
-    what rounding takes from them is below the last digit of the sum.
+    ``kind`` is that of leaves, and nodes above have one more for each level; O(log n). Numbers are
+    multiples of a power of two, as plain doubles: what rounding takes from them is below the last
+    digit of the sum. Returns the number of nodes so far, and their sum; none follow a sum above
+    ``most``.
     """
-    found, height = np.int64(-1), 0
     for level in range(levels):
         at = tree + starts[level]
         while left < right and (left & LOW or right & LOW or level == levels - 1):
@@ -119,24 +139,23 @@ def _pick(mantissa, power, tree, starts, levels, left, right, share, top):
                 place = right
             number = _seen(mantissa[at + place], power[at + place], top)
             if number > 0.0:
-                found, height = place, level
-                if share < number:
-                    return _descend(mantissa, power, tree, starts, level, place, share, top), -1.0
-                share -= number
+                total += number
+                ends[count], nodes[count], kinds[count] = total, place, kind + level
+                count += 1
+                if total > most:
+                    return count, total
         left >>= SHIFT
         right >>= SHIFT
-    if found >= 0:
-        found = _descend(mantissa, power, tree, starts, height, found, HUGE, top)
-    return found, share
+    return count, total
 
 
-@kernel()
-def _scan(
+@kernel(borrows=True)
+def _cover_rows(
     V, order, bits, bit, source, begin, upto, low, high, pair, pair_ptr, predicates, outside,
-    pair_mask, rank, first, last, mask, row, share, top,
+    pair_mask, rank, first, last, mask, row, top, most, ends, nodes, kinds, count, total,
 ):  # fmt: skip
-    """Find the row in which a share ends as ``_pick`` does, testing rows one by one; O(n)."""
-    found = np.int64(-1)
+    """List rows as ``_cover`` does nodes, testing them one by one; O(n)."""
+    states = V.shape[1]
     for prev in range(begin, upto):
         if not bits[prev] >> bit & 1 or order[prev] < low or order[prev] >= high:
             continue
@@ -146,14 +165,16 @@ def _scan(
             begin, begin,
         ):  # fmt: skip
             continue
-        found = np.int64(prev)
-        if share < number:
-            return found, -1.0
-        share -= number
-    return found, share
+        total += number
+        ends[count], kinds[count] = total, IS_ROW
+        nodes[count] = (prev - begin) * states + source
+        count += 1
+        if total > most:
+            break
+    return count, total
 
 
-@kernel()
+@kernel(borrows=True)
 def _fill_slot(
     V, rank, mantissa, power, tree, at, starts, levels, was, was_power, source, predicate, begin,
     end,
@@ -174,7 +195,7 @@ def _fill_slot(
             )  # fmt: skip
 
 
-@kernel()
+@kernel(borrows=True)
 def _open(G, D, S, segment, begin, end):
     """Build the slots of a segment, and let each of its draws choose the end of its match."""
     size, states = end - begin, G.variable.shape[0]
@@ -210,7 +231,7 @@ def _open(G, D, S, segment, begin, end):
         head[low * states + q] = draw
 
 
-@kernel()
+@kernel(borrows=True)
 def _end_state(V, order, end_bound, row, chance):
     """Choose the state in which a match ends with a row."""
     total = 0j
@@ -229,7 +250,7 @@ def _end_state(V, order, end_bound, row, chance):
     return found
 
 
-@kernel()
+@kernel(inline="code", borrows=True)
 def _find_ways(
     G, D, edge_ptr, sources, guard_ptr, edge_slot, predicate, order, first, last, ranks, outside,
     segment, begin, upto, row, q, ways,
@@ -258,37 +279,65 @@ def _find_ways(
     return starts
 
 
-@kernel(inline="code")
-def _step_back(
-    V, mantissa, power, starts, levels, room, at, edge_ptr, sources, edge_slot, ways, states,
-    order, bits, variable, edge_pair, pair_ptr, predicates, outside, pair_mask, rank, first, last,
-    mask, begin, upto, row, q, share, top,
+@kernel(inline="code", borrows=True)
+def _cover_ways(
+    V, mantissa, power, starts, levels, room, edge_ptr, sources, edge_slot, ways, order, bits,
+    variable, edge_pair, pair_ptr, predicates, outside, pair_mask, rank, first, last, mask, begin,
+    upto, row, q, top, most, ends, nodes, kinds,
 ):  # fmt: skip
-    """Choose what a match had before a row: its place and state in one number, -1 for nothing.
+    """List what a match may have before a row, with sums, until they are above ``most``.
 
-    If rounding leaves a rest of the share in the end, it belongs to the last row that was found.
+    Returns how much is listed.
     """
-    prev = np.int64(-1)
+    count, total = 0, 0.0
     for edge in range(edge_ptr[q], edge_ptr[q + 1]):
         slot, source, n = edge_slot[edge], sources[edge], edge - edge_ptr[q]
-        if share >= 0.0 and source >= 0 and slot < 0 and ways[n, 0] < ways[n, 1]:
-            found, share = _scan(
+        if source >= 0 and slot < 0 and ways[n, 0] < ways[n, 1] and total <= most:
+            count, total = _cover_rows(
                 V, order, bits, variable[source], source, begin, upto, ways[n, 0], ways[n, 1],
                 edge_pair[edge], pair_ptr, predicates, outside, pair_mask, rank, first, last, mask,
-                row, share, top,
+                row, top, most, ends, nodes, kinds, count, total,
             )  # fmt: skip
-            prev = (found - begin) * states + source if found >= 0 else prev
         for side in range(0, 4 if slot >= 0 else 0, 2):
-            if share >= 0.0 and ways[n, side] < ways[n, side + 1]:
-                leaf, share = _pick(
+            if ways[n, side] < ways[n, side + 1] and total <= most:
+                count, total = _cover(
                     mantissa, power, slot * room, starts, levels, ways[n, side],
-                    ways[n, side + 1], share, top,
+                    ways[n, side + 1], slot * (LEVELS_MAX + 1), top, most, ends, nodes, kinds,
+                    count, total,
                 )  # fmt: skip
-                prev = at[slot, leaf] * states + source if leaf >= 0 else prev
-    return prev
+    return count
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
+def _step_back(
+    mantissa, power, starts, room, at, slot_source, states, ends, nodes, kinds, count, share, top
+):
+    """Choose what a match had before a row: its place and state in one number, -1 for nothing.
+
+    A share below 0 is one of the matches that begin there. If rounding leaves a rest in the end,
+    it belongs to the last of what is listed.
+    """
+    if count == 0 or share < 0.0:
+        return np.int64(-1)
+    low, high = np.int64(0), count - 1
+    while high - low > FEW:
+        middle = (low + high) >> 1
+        if share < ends[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    while low < high and share >= ends[low]:
+        low += 1
+    kind = kinds[low]
+    if kind == IS_ROW:
+        return nodes[low]
+    rest = share - ends[low - 1] if low > 0 else share
+    slot, level = kind // (LEVELS_MAX + 1), kind % (LEVELS_MAX + 1)
+    leaf = _descend(mantissa, power, slot * room, starts, level, nodes[low], rest, top)
+    return at[slot, leaf] * states + slot_source[slot]
+
+
+@kernel(inline="code", borrows=True)
 def _leave_rows(
     mantissa, power, tree, starts, levels, V, source, rank, was, was_power, begin, i, j
 ):
@@ -303,7 +352,23 @@ def _leave_rows(
             )  # fmt: skip
 
 
-@kernel()
+@kernel(inline="code", borrows=True)
+def _take_shares(
+    seeds, after, lengths, shares, cursor, event_draw, event_place, draw, place, count, begun_share
+):
+    """Note an event for the draws at a place, and choose their shares; return the largest one."""
+    most = -1.0
+    while draw >= 0:
+        event_draw[cursor[COUNT]], event_place[cursor[COUNT]] = draw, place
+        cursor[COUNT] += 1
+        lengths[draw] += 1
+        shares[draw] = _uniform(seeds, draw) * count - begun_share
+        most = max(most, shares[draw])
+        draw = after[draw]
+    return most
+
+
+@kernel(borrows=True)
 def draw_matches(G, D, S, cursor, event_draw, event_place):
     """Draw matches, backwards, into buffers; return whether all are there.
 
@@ -317,6 +382,7 @@ def draw_matches(G, D, S, cursor, event_draw, event_place):
     edge_slot, predicate, head, after, seeds = S.edge_slot, S.predicate, S.head, S.next, S.seeds
     ptr, drawn_ptr, lengths, ways = D.segment_ptr, S.drawn_ptr, S.lengths, S.ways
     slot_source, was, was_power = S.source, S.was, S.was_power
+    ends, nodes, kinds, shares = S.listed_ends, S.listed, S.listed_kind, S.shares
     bits, variable, edge_pair, pair_ptr = D.bits, G.variable, G.edge_pair, G.pair_ptr
     predicates, pair_mask, mask = G.predicate, G.pair_mask, D.mask
     states, room = variable.shape[0], mantissa.shape[0] // max(predicate.shape[0], 1)
@@ -356,33 +422,33 @@ def draw_matches(G, D, S, cursor, event_draw, event_place):
                     ranks, outside, segment, begin, i, row, q, ways,
                 )  # fmt: skip
                 count, top = V[row, q, 0].real, np.int32(V[row, q, 0].imag / STEP)
-                begun_share = begun * _seen(1.0, 0, top)
+                most = _take_shares(
+                    seeds, after, lengths, shares, cursor, event_draw, event_place, draw,
+                    begin * states + place, count, begun * _seen(1.0, 0, top),
+                )  # fmt: skip
+                # Once for all draws that come to this row.
+                listed = _cover_ways(
+                    V, mantissa, power, starts, levels, room, edge_ptr, sources, edge_slot, ways,
+                    order, bits, variable, edge_pair, pair_ptr, predicates, outside, pair_mask,
+                    rank, first, last, mask, begin, i, row, q, top, most, ends, nodes, kinds,
+                )  # fmt: skip
                 while draw >= 0:
-                    event_draw[cursor[COUNT]] = draw
-                    event_place[cursor[COUNT]] = begin * states + place
-                    cursor[COUNT] += 1
-                    lengths[draw] += 1
-                    share, later = _uniform(seeds, draw) * count, after[draw]
-                    prev = np.int64(-1)
-                    if share >= begun_share:
-                        prev = _step_back(
-                            V, mantissa, power, starts, levels, room, at, edge_ptr, sources,
-                            edge_slot, ways, states, order, bits, variable, edge_pair, pair_ptr,
-                            predicates, outside, pair_mask, rank, first, last, mask, begin, i, row,
-                            q, share - begun_share, top,
-                        )  # fmt: skip
+                    later = after[draw]
+                    prev = _step_back(
+                        mantissa, power, starts, room, at, slot_source, states, ends, nodes, kinds,
+                        listed, shares[draw], top,
+                    )  # fmt: skip
                     if prev < 0:
                         cursor[LEFT] -= 1
                     else:
-                        after[draw] = head[prev]
-                        head[prev] = draw
+                        after[draw], head[prev] = head[prev], draw
                     draw = later
             j = i
         cursor[SEGMENT], cursor[ROW] = segment + 1, -1
     return True
 
 
-@kernel()
+@kernel(borrows=True)
 def order_events(event_draw, event_place, states, variable, upto, rows, variables):
     """Put the events of each draw in order; ``upto`` begins as the end of each one."""
     for n in range(event_draw.shape[0]):

@@ -169,7 +169,7 @@ def next_row(
 
 
 @kernel()
-def _find_first_states(edge_ptr, source, guard_ptr):
+def find_first_states(edge_ptr, source, guard_ptr):
     """Mark the states that only begin matches, without a guard: pushing one completes a match."""
     first = np.zeros(edge_ptr.shape[0] - 1, np.bool_)
     for state in range(first.shape[0]):
@@ -244,7 +244,7 @@ def list_matches(
     orders, outside, later_ptr, later = P.outside.shape[0], P.outside, P.later_ptr, P.later
     pushed_rank, pushed_first, pushed_last = P.rank, P.first, P.last
     trigger, depth, rounds, edge_kind = cursor[TRIGGER], cursor[DEPTH], 0, L.edge_kind
-    before, begins = L.before, _find_first_states(edge_ptr, source_of, guard_ptr)
+    before, begins = L.before, find_first_states(edge_ptr, source_of, guard_ptr)
     while True:
         rounds = let_signals_in(rounds)
         cursor[TRIGGER], cursor[DEPTH] = trigger, depth

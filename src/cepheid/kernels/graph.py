@@ -113,7 +113,7 @@ def add_row(V, M, row, state, prev, source, p):
 
 
 @kernel()
-def _set_leaf(tree, least, index, size, rank, V, M, row, source, zero, p):
+def set_leaf(tree, least, index, size, rank, V, M, row, source, zero, p):
     """Insert a row into a tree, or remove it (row < 0), and update the sums above; O(log n)."""
     parts, mins = tree.shape[2], least.shape[2]
     node = size + rank
@@ -139,7 +139,7 @@ def _add_node(tree, least, index, node, V, M, row, state, p):
 
 
 @kernel()
-def _add_range(tree, least, index, size, first, last, V, M, row, state, p):
+def add_range(tree, least, index, size, first, last, V, M, row, state, p):
     """Add the sum of the ranks [first, last) to a row; O(log n)."""
     left, right = first + size, last + size
     while left < right:
@@ -164,7 +164,7 @@ def _move_window(G, D, S, index, begin, size, low, high, zero, p):
             break
         rank = D.rank[predicate, row] if predicate >= 0 else row - begin
         if rank >= 0 and D.order[row] >= low:
-            _set_leaf(S.tree, S.tree_least, index, size, rank, S.V, S.M, row, source, zero, p)
+            set_leaf(S.tree, S.tree_least, index, size, rank, S.V, S.M, row, source, zero, p)
         S.entered[index] += 1
     while S.left[index] < S.entered[index]:
         row = S.member[source, S.left[index]]
@@ -172,7 +172,7 @@ def _move_window(G, D, S, index, begin, size, low, high, zero, p):
             break
         rank = D.rank[predicate, row] if predicate >= 0 else row - begin
         if rank >= 0:
-            _set_leaf(S.tree, S.tree_least, index, size, rank, S.V, S.M, -1, source, zero, p)
+            set_leaf(S.tree, S.tree_least, index, size, rank, S.V, S.M, -1, source, zero, p)
         S.left[index] += 1
 
 
@@ -184,17 +184,17 @@ def _follow_index(G, D, S, edge, row, state, begin, size, low, high, zero, p):
     predicate = G.index_predicate[index]
     tree, least, V, M = S.tree, S.tree_least, S.V, S.M
     if predicate < 0:
-        _add_range(tree, least, index, size, 0, size, V, M, row, state, p)
+        add_range(tree, least, index, size, 0, size, V, M, row, state, p)
         return
     first, last = D.first[predicate, row], D.last[predicate, row]
     if first < 0:
         return
     if G.outside[predicate]:
-        _add_range(tree, least, index, size, 0, first, V, M, row, state, p)
+        add_range(tree, least, index, size, 0, first, V, M, row, state, p)
         ranks = D.ranks[predicate, row]
-        _add_range(tree, least, index, size, last, ranks, V, M, row, state, p)
+        add_range(tree, least, index, size, last, ranks, V, M, row, state, p)
     elif first < last:
-        _add_range(tree, least, index, size, first, last, V, M, row, state, p)
+        add_range(tree, least, index, size, first, last, V, M, row, state, p)
 
 
 @kernel()
@@ -319,11 +319,20 @@ def report(
 
 
 @kernel()
-def open_segment(G, D, S, segment, begin, end, zero):
-    """Reset the previous segment and compute from where on matches may end."""
-    size = end - begin
+def open_rows(G, D, S, segment, begin, end, zero):
+    """Reset the rows of a segment and compute from where on matches may end."""
     for q in range(G.variable.shape[0]):
         S.end_bound[q] = least_order_of_end(G, D, q, segment)
+    S.V[begin:end] = zero
+    S.M[begin:end] = NO_VALUE
+    S.begins[begin:end] = False
+
+
+@kernel()
+def open_segment(G, D, S, segment, begin, end, zero):
+    """Reset the rows of a segment, and what the previous segment left."""
+    size = end - begin
+    open_rows(G, D, S, segment, begin, end, zero)
     S.members[:] = 0
     S.total[:] = zero
     S.total_least[:] = NO_VALUE
@@ -332,9 +341,6 @@ def open_segment(G, D, S, segment, begin, end, zero):
     S.at[:, :size] = -1
     S.tree[:, : 2 * size] = zero
     S.tree_least[:, : 2 * size] = NO_VALUE
-    S.V[begin:end] = zero
-    S.M[begin:end] = NO_VALUE
-    S.begins[begin:end] = False
 
 
 @kernel()
@@ -372,7 +378,7 @@ def _commit_indexes(
             continue
         at[index, rank] = row
         if summed[index]:
-            _set_leaf(tree, least, index, size, rank, V, M, row, state, zero, p)
+            set_leaf(tree, least, index, size, rank, V, M, row, state, zero, p)
 
 
 def _pairs(G, D):

@@ -138,6 +138,29 @@ def place_hashes(hashes, count, table):
 
 
 @kernel()
+def add_present(key, isin, found):
+    """Mark the keys that occur; list those that were not marked, and return how many."""
+    count = 0
+    for i in range(key.shape[0]):
+        k = key[i]
+        if not isin[k]:
+            isin[k] = True
+            found[count] = k
+            count += 1
+    return count
+
+
+@add_present.interpreted
+def _(key, isin, found):
+    keys, first = np.unique(key, return_index=True)
+    new = keys[np.argsort(first)]
+    new = new[~isin[new]]
+    isin[new] = True
+    found[: len(new)] = new
+    return len(new)
+
+
+@kernel()
 def number_present(key, place, found, out):
     """Find the keys that occur, in the order of their first events; return how many.
 

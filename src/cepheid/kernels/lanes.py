@@ -1,11 +1,13 @@
 """Aggregate overlapping windows together: every number is a row of lanes, one for each window.
 
-As ``prefix.py``, for sliding windows. A segment is the rows of LANES windows that follow each
-other. One step over all lanes costs little more than one for a single window. A row of lanes is two
-cache lines: with more lanes the trees of a window would no longer fit into a processor's own cache.
+As ``prefix.py``, for sliding windows. The rows of a partition are in time order, and a *group* is
+some windows that follow each other, so its rows are a range of them. One step over all lanes costs
+little more than one for a single window. The places of a group are numbered densely
+(``near_places.py``), so its trees are as small as it has values, and mostly stay in the cache.
 
     tree[index, place, part, lane]     sums over ranks (Fenwick)
     total[state, part, lane]           sums for edges without predicate
+    groups[n]                          partition, number, first row, last row, slot of the result
 """
 
 from __future__ import annotations
@@ -14,204 +16,297 @@ import math
 
 import numpy as np
 
+from cepheid.kernels.near_places import number_places
 from cepheid.kernels.prefix import EQUAL, shifted
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
-LANES = 16
 UNIT, UNIT_POWER = 2.0**-700, -700.0
 """One match, so that numbers have room for values between 2^-300 and 2^100."""
+LONG_AGO = np.iinfo(np.int64).min
+
+
+@kernel()
+def find_groups(part_ptr, ts, begin_us, length, step, count, groups):
+    """Find the groups that hold rows, partition by partition, and return their number.
+
+    Group n holds the times from ``begin_us + n * step`` on, of this length. They are written as far
+    as there is room.
+    """
+    found = 0
+    for part in range(part_ptr.shape[0] - 1):
+        low, last = part_ptr[part], part_ptr[part + 1]
+        high, group = low, np.int64(0)
+        while low < last:
+            group = max(group, (ts[low] - begin_us - length) // step + 1)
+            if group >= count:
+                break
+            start = begin_us + group * step
+            while low < last and ts[low] < start:
+                low += 1
+            if low == last or ts[low] >= start + length:
+                continue
+            high = max(high, low)
+            while high < last and ts[high] < start + length:
+                high += 1
+            if found < groups.shape[0]:
+                groups[found, 0], groups[found, 1] = part, group
+                groups[found, 2], groups[found, 3] = low, high
+            found += 1
+            group += 1
+    return found
 
 
 @kernel(inline="code")
-def _add_lanes(target, at, amounts, source, width):
-    """Add a row of lanes to another; unsigned integers allow vector instructions."""
+def _add(target, at, amounts, source, width):
+    """Add numbers to others; unsigned integers allow vector instructions."""
     first, second = np.uint64(at), np.uint64(source)
     for n in range(np.uint64(width)):
         target[first + n] += amounts[second + n]
 
 
+@_add.interpreted
+def _(target, at, amounts, source, width):
+    target[at : at + width] += amounts[source : source + width]
+
+
 @kernel(inline="code")
-def _add_prefix(tree, first, upto, stride, amounts, source, width):
-    """Add the rows of a Fenwick tree that make up a prefix."""
-    into = np.uint64(source)
+def _add_prefix(held, at, tree, first, upto, width):
+    """Add all numbers at places below a bound; -1 is none."""
     while upto > 0:
-        node = np.uint64(first + upto * stride)
-        for n in range(np.uint64(width)):
-            amounts[into + n] += tree[node + n]
+        _add(held, at, tree, first + upto * width, width)
         upto &= upto - 1
 
 
-@kernel()
-def _gather(G, D, tree, total, mask, row, q, width, parts, room, amounts):
-    """Add up the rows that a row may follow, for all windows that hold it."""
-    amounts[:] = 0.0
-    stride = parts * LANES
-    for edge in range(G.edge_ptr[q], G.edge_ptr[q + 1]):
-        if G.query_ptr[edge] == G.query_ptr[edge + 1]:
-            _add_lanes(amounts, 0, total, G.source[edge] * stride, parts * width)
-        for n in range(G.query_ptr[edge], G.query_ptr[edge + 1]):
-            upto = D.upto[G.query[n], row]
-            if upto < 0:
-                continue
-            index = G.query_index[n]
-            first = index * room * stride
-            for a in range(parts):
-                if G.index_kind[index] == EQUAL:
-                    at = first + upto * stride + a * LANES
-                    _add_lanes(amounts, a * LANES, tree, at, width)
-                else:
-                    at = first + a * LANES
-                    _add_prefix(tree, at, upto, stride, amounts, a * LANES, width)
-    unit = UNIT if G.begins[q] else 0.0
-    for n in range(width):
-        amounts[n] = (amounts[n] + unit) * mask[n]
+@kernel(inline="code")
+def _enter(tree, first, place, size, held, at, width):
+    """Add numbers to the sums over a place; -1 is none."""
+    node = place + 1
+    while 0 < node <= size:
+        _add(tree, first + node * width, held, at, width)
+        node += node & -node
+
+
+@kernel(inline="code")
+def _multiply(target, at, factors, width):
+    first = np.uint64(at)
+    for n in range(np.uint64(width)):
+        target[first + n] *= factors[np.uint64(n)]
+
+
+@_multiply.interpreted
+def _(target, at, factors, width):
+    target[at : at + width] *= factors[:width]
+
+
+@kernel(inline="code")
+def _set_units(held, at, units, width, lanes, first_lane):
+    """Begin matches in the windows from a lane on, and clear all other numbers."""
+    start = np.uint64(at)
+    for n in range(np.uint64(width)):
+        held[start + n] = units[np.uint64(n)]
+    for n in range(min(first_lane, lanes)):
+        held[at + n] = 0.0
+
+
+@kernel(inline="code")
+def _bind(held, at, lanes, weights, weight_of, variable, row, parts):
+    """Add the values of a row to all matches that end with it."""
     for a in range(1, parts):
-        column = D.weight_of[G.variable[q], a]
-        weight = D.weights[column, row] if column >= 0 else 0.0
-        for n in range(width):
-            amounts[a * LANES + n] = amounts[a * LANES + n] * mask[n] + weight * amounts[n]
+        column = weight_of[variable, a]
+        if column >= 0:
+            weight = weights[column, row]
+            for n in range(at, at + lanes):
+                held[n + a * lanes] += weight * held[n]
+
+
+@_bind.interpreted
+def _(held, at, lanes, weights, weight_of, variable, row, parts):
+    for a in range(1, parts):
+        column = weight_of[variable, a]
+        if column >= 0:
+            part = at + a * lanes
+            held[part : part + lanes] += weights[column, row] * held[at : at + lanes]
 
 
 @kernel()
-def _enter(G, D, tree, total, results, row, q, width, parts, room, size, amounts):
-    """Make a row visible to later rows and to the results."""
-    stride = parts * LANES
-    _add_lanes(total, q * stride, amounts, 0, parts * width)
-    if G.ends[q]:
-        _add_lanes(results, 0, amounts, 0, parts * width)
-    for n in range(G.enter_ptr[q], G.enter_ptr[q + 1]):
-        index = G.enter[n]
-        place = D.place[index, row]
-        if place < 0:
-            continue
-        first = index * room * stride
-        if G.index_kind[index] == EQUAL:
-            _add_lanes(tree, first + place * stride, amounts, 0, parts * width)
-            continue
-        node = place + 1
-        while node <= size:
-            for a in range(parts):
-                _add_lanes(tree, first + node * stride + a * LANES, amounts, a * LANES, width)
-            node += node & -node
-
-
-@kernel()
-def _set_mask(mask, ts, base, within, slide):
-    """Mark the windows of a segment that hold a time."""
+def _open_lanes(mask, units, lanes, parts, ts, base, within, slide):
+    """Mark the windows of a group that hold a time; return the time when they change."""
     opened, closed = ts // slide - base, (ts - within) // slide - base
-    for lane in range(mask.shape[0]):
-        mask[lane] = 1.0 if closed < lane <= opened else 0.0
+    for lane in range(lanes):
+        inside = 1.0 if closed < lane <= opened else 0.0
+        units[lane] = inside * UNIT
+        for a in range(parts):
+            mask[a * lanes + lane] = inside
+    # Windows open and close at multiples of the slide, counted from both of their ends.
+    return min((ts // slide + 1) * slide, ((ts - within) // slide + 1) * slide + within)
+
+
+@kernel(inline="code")
+def _first_lane(bars, q, row, base):
+    """Compute the first lane in which no leading NOT keeps a row from beginning a match."""
+    return bars[q, row] - base if bars.shape[0] else np.int64(0)
 
 
 @kernel()
-def _run_chain(D, tree, results, mask, held, begin, end, base, within, slide, width):
-    """Count as ``run_lanes`` does where the pattern is one variable with Kleene plus, ``S+``.
+def _run_chain(
+    D, near, bound, together, tree, results, mask, units, held, begin, end, base, within, slide,
+    lanes, parts, width, size, variable,
+):  # fmt: skip
+    """Aggregate as ``_run_group`` does where the pattern is one variable with Kleene plus, ``S+``.
 
-    It has no loops over states, edges and parts, which would take most of the time.
+    It has no loops over states and edges, which would take most of the time.
     """
-    place, upto = D.place[0], D.upto[0]
-    size = end - begin
-    until = np.iinfo(np.int64).min
-    i, rounds = begin, 0
+    ts, bars, weights, weight_of = D.ts, D.bars, D.weights, D.weight_of
+    until, rounds, i = np.int64(LONG_AGO), 0, begin
     while i < end:
         rounds = let_signals_in(rounds)
-        if D.ts[i] >= until:
-            # Windows open and close at multiples of the slide, counted from both of their ends.
-            _set_mask(mask, D.ts[i], base, within, slide)
-            until = min(
-                (D.ts[i] // slide + 1) * slide,
-                ((D.ts[i] - within) // slide + 1) * slide + within,
-            )
+        if ts[i] >= until:
+            until = _open_lanes(mask, units, lanes, parts, ts[i], base, within, slide)
         j = i
-        while j < end and D.order[j] == D.order[i]:
-            at = np.uint64((j - i) * LANES)
-            for n in range(np.uint64(width)):
-                held[at + n] = UNIT
-            if upto[j] > 0:
-                _add_prefix(tree, 0, upto[j], LANES, held, at, width)
-            for n in range(np.uint64(width)):
-                held[at + n] *= mask[n]
-            _add_lanes(results, 0, held, at, width)
+        while j < end and (j == i or (together and ts[j] == ts[i])):
+            at = (j - i) * width
+            _set_units(held, at, units, width, lanes, _first_lane(bars, 0, j, base))
+            upto = np.int64(bound[0, j - begin])
+            if upto > 0:
+                _add_prefix(held, at, tree, 0, upto, width)
+                _multiply(held, at, mask, width)
+            if parts > 1:
+                _bind(held, at, lanes, weights, weight_of, variable, j, parts)
+            _add(results, 0, held, at, width)
             j += 1
         for row in range(i, j):
-            if place[row] < 0:
-                continue
-            node = place[row] + 1
-            while node <= size:
-                _add_lanes(tree, node * LANES, held, (row - i) * LANES, width)
-                node += node & -node
+            place = np.int64(near[0, row - begin])
+            _enter(tree, 0, place, size, held, (row - i) * width, width)
         i = j
 
 
 @kernel()
-def _run_segment(
-    G, D, tree, room, total, results, mask, held, begin, end, base, within, slide, width, parts
-):
-    """Aggregate the windows of one segment."""
-    states = G.variable.shape[0]
-    i, rounds = begin, 0
+def _run_group(
+    G, D, near, bound, sizes, together, tree, room, total, results, mask, units, held, begin, end,
+    base, within, slide, lanes, parts, width,
+):  # fmt: skip
+    """Aggregate the windows of one group."""
+    # Read once: reading an array out of a tuple counts a reference, and loops do it every time.
+    ts, bits, bars, weights, weight_of = D.ts, D.bits, D.bars, D.weights, D.weight_of
+    variable, begins, ends, lookup_of = G.variable, G.begins, G.ends, D.lookup_of
+    edge_ptr, source, query_ptr, query = G.edge_ptr, G.source, G.query_ptr, G.query
+    query_index, index_kind, enter_ptr, enters = G.query_index, G.index_kind, G.enter_ptr, G.enter
+    states, until = variable.shape[0], np.int64(LONG_AGO)
+    rounds, i = 0, begin
     while i < end:
         rounds = let_signals_in(rounds)
-        j = i + 1
-        while j < end and D.order[j] == D.order[i]:
+        if ts[i] >= until:
+            until = _open_lanes(mask, units, lanes, parts, ts[i], base, within, slide)
+        j = i
+        while j < end and (j == i or (together and ts[j] == ts[i])):
+            for q in range(states):
+                if not bits[j] >> variable[q] & 1:
+                    continue
+                at = ((j - i) * states + q) * width
+                free = _first_lane(bars, q, j, base) if begins[q] else lanes
+                _set_units(held, at, units, width, lanes, free)
+                for edge in range(edge_ptr[q], edge_ptr[q + 1]):
+                    if query_ptr[edge] == query_ptr[edge + 1]:
+                        _add(held, at, total, source[edge] * width, width)
+                    for n in range(query_ptr[edge], query_ptr[edge + 1]):
+                        upto, index = np.int64(bound[query[n], j - begin]), query_index[n]
+                        node = index * room * width
+                        if index_kind[index] != EQUAL:
+                            _add_prefix(held, at, tree, node, upto, width)
+                        elif upto >= 0:
+                            _add(held, at, tree, node + upto * width, width)
+                _multiply(held, at, mask, width)
+                _bind(held, at, lanes, weights, weight_of, variable[q], j, parts)
             j += 1
-        _set_mask(mask, D.ts[i], base, within, slide)
         for row in range(i, j):
             for q in range(states):
-                if D.bits[row] >> G.variable[q] & 1:
-                    amounts = held[row - i, q]
-                    _gather(G, D, tree, total, mask, row, q, width, parts, room, amounts)
-        for row in range(i, j):
-            for q in range(states):
-                if D.bits[row] >> G.variable[q] & 1:
-                    amounts = held[row - i, q]
-                    _enter(
-                        G, D, tree, total, results, row, q, width, parts, room, end - begin,
-                        amounts,
-                    )  # fmt: skip
+                if not bits[row] >> variable[q] & 1:
+                    continue
+                at = ((row - i) * states + q) * width
+                _add(total, q * width, held, at, width)
+                if ends[q]:
+                    _add(results, 0, held, at, width)
+                for n in range(enter_ptr[q], enter_ptr[q + 1]):
+                    index = enters[n]
+                    place = np.int64(near[lookup_of[index], row - begin])
+                    node = index * room * width
+                    if index_kind[index] != EQUAL:
+                        _enter(tree, node, place, sizes[lookup_of[index]], held, at, width)
+                    elif place >= 0:
+                        _add(tree, node + place * width, held, at, width)
         i = j
 
 
 @kernel()
-def run_lanes(G, D, chain, tree, room, total, results, held, within, slide, width, numbers):
-    """Aggregate all windows of all segments; O(log n) steps for each LANES windows of an event.
+def run_lanes(
+    G, D, chain, together, tree, room, total, held, near, bound, words, before, within, slide,
+    first, lanes, width, numbers,
+):  # fmt: skip
+    """Aggregate all windows of all groups; O(log n) steps for all lanes of an event.
 
     Parameters
     ----------
     D
-        Rows and segments; ``window`` is the number of a segment's first window.
+        Rows, in the order of partitions and times, and groups. ``places`` has the number of places
+        of each partition; ``lookup_of`` the predicate of each index.
     chain
-        Whether the pattern is one variable with Kleene plus, its edge a prefix, and it is counted.
-    tree, total, results, held
+        Whether the pattern is one variable with Kleene plus, and its edge a prefix.
+    together
+        Whether rows of one time do not follow each other.
+    tree, total, held, near, bound, words, before
         Buffers; trees have ``room`` places each.
-    width
-        LANES; as a constant, the compiler would unroll loops instead of using vectors.
+    first
+        The number of the first window of group 0.
+    lanes, width
+        The windows of a group, and the numbers of a place: those of all parts, and some that stay
+        zero, because 16 fit vector instructions.
     numbers
-        (segments, LANES, parts) filled with the results.
+        (slots, lanes, parts) to which the results are added.
     """
-    parts = numbers.shape[2]
-    mask = np.zeros(LANES)
-    flat = held.reshape(-1)
-    for segment in range(D.segment_ptr.shape[0] - 1):
-        let_signals_in(segment)
-        begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
-        base, used = D.window[segment], (end - begin + 1) * parts * LANES
-        for index in range(G.index_kind.shape[0]):
-            at = index * room * parts * LANES
-            tree[at : at + used] = 0.0
-        total[:] = 0.0
-        results[:] = 0.0
-        if chain:
-            _run_chain(D, tree, results, mask, flat, begin, end, base, within, slide, width)
-        else:
-            _run_segment(
-                G, D, tree, room, total, results, mask, held, begin, end, base, within, slide,
-                width, parts,
+    parts, lookups = numbers.shape[2], D.place.shape[0]
+    mask, units, results = np.zeros(width), np.zeros(width), np.zeros(width)
+    sizes = np.zeros(lookups + 1, np.int64)
+    for n in range(D.groups.shape[0]):
+        let_signals_in(n)
+        part, number, begin, end = D.groups[n, 0], D.groups[n, 1], D.groups[n, 2], D.groups[n, 3]
+        for lookup in range(lookups):
+            sizes[lookup] = number_places(
+                D.place[lookup], D.upto[lookup], begin, end, D.places[lookup, part],
+                D.equal[lookup], words, before, near[lookup], bound[lookup], 0,
             )  # fmt: skip
-        for lane in range(LANES):
-            for a in range(parts):
-                numbers[segment, lane, a] = results[a * LANES + lane]
+        for index in range(G.index_kind.shape[0]):
+            at = index * room * width
+            tree[at : at + (sizes[D.lookup_of[index]] + 1) * width] = 0.0
+        results[:] = 0.0
+        base = first + number * lanes
+        if chain:
+            _run_chain(
+                D, near, bound, together, tree, results, mask, units, held, begin, end, base,
+                within, slide, lanes, parts, width, sizes[0], G.variable[0],
+            )  # fmt: skip
+        else:
+            total[:] = 0.0
+            _run_group(
+                G, D, near, bound, sizes, together, tree, room, total, results, mask, units, held,
+                begin, end, base, within, slide, lanes, parts, width,
+            )  # fmt: skip
+        slot = D.groups[n, 4]
+        for a in range(parts):
+            for lane in range(lanes):
+                numbers[slot, lane, a] += results[a * lanes + lane]
+
+
+@kernel()
+def number_parts(part_ptr, place, upto, equal, words, before, places):
+    """Give dense numbers to the places of whole partitions; ``places`` gets how many there are."""
+    for lookup in range(place.shape[0]):
+        for part in range(part_ptr.shape[0] - 1):
+            begin, end = part_ptr[part], part_ptr[part + 1]
+            places[lookup, part] = number_places(
+                place[lookup], upto[lookup], begin, end, end - begin, equal[lookup], words, before,
+                place[lookup], upto[lookup], begin,
+            )  # fmt: skip
 
 
 @kernel()

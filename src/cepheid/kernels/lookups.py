@@ -19,13 +19,13 @@ from cepheid.kernels.tiers import kernel
 _NONE = np.uint64(0)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def minus(a, b):
     """Subtract a wide number from one that is not less."""
     return add(a, complex(-b.real, b.imag), _NONE)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def less(a, b):
     """Check whether a wide number that is not negative is less than another one."""
     if b.real == 0.0:
@@ -35,7 +35,7 @@ def less(a, b):
     return a.imag == b.imag and a.real < b.real
 
 
-@kernel()
+@kernel(borrows=True)
 def first_at(order, begin, end, least):
     """Find the first row of an order or a higher one; O(log n)."""
     while begin < end:
@@ -47,7 +47,7 @@ def first_at(order, begin, end, least):
     return begin
 
 
-@kernel()
+@kernel(borrows=True)
 def leaves_of(predicate, row, begin, upto, low, high, order, first, last, ranks, outside):
     """Find the two ranges of leaves of a slot that a row may follow, as four numbers.
 

@@ -115,6 +115,7 @@ def dispatcher(kernel: Kernel, *, entry: bool) -> Any:
         error_model="numpy",  # Division by zero returns the interpreter's value, without an error.
         no_cpython_wrapper=not entry,
         no_cfunc_wrapper=True,
+        _nrt=not kernel.borrows,
     )(clone(kernel.function, "machine"))
     made._cache = _KernelCache(kernel, entry=entry)
     ask = made.get_call_template

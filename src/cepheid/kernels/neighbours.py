@@ -18,20 +18,29 @@ ROW, STATE, EDGE = range(3)
 
 
 @kernel()
-def find_previous(key, last, previous):
-    """Fill the row before each row that has the same key, -1 if there is none."""
+def find_previous(key, ts, last, previous):
+    """Fill the row before each row that has the same key, -1 if there is none.
+
+    Return whether two such rows have one time.
+    """
+    tied = False
     for row in range(key.shape[0]):
-        previous[row] = last[key[row]]
+        before = last[key[row]]
+        previous[row] = before
         last[key[row]] = row
+        tied |= before >= 0 and ts[before] == ts[row]
+    return tied
 
 
 @find_previous.interpreted
-def _(key, last, previous):
+def _(key, ts, last, previous):
     """Sort the rows by key."""
     order = np.argsort(key, kind="stable")
     previous[:] = -1
     same = key[order[1:]] == key[order[:-1]]
-    previous[order[1:][same]] = order[:-1][same]
+    later, before = order[1:][same], order[:-1][same]
+    previous[later] = before
+    return bool((ts[before] == ts[later]).any())
 
 
 @kernel()

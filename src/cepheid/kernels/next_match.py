@@ -2,7 +2,8 @@
 
 Pending rows are in sets ordered by rank, one set for each predicate that can end the waiting, so an
 event finds the rows that it extends without scanning others. Every row is removed once, by the
-events of one time: O(log n) per row and event, and O(ties) more.
+events of one time: O(log n) per row and event, and O(ties) more. One variable whose value rises or
+falls needs a stack only (``next_chain.py``).
 
 COGRA's Algorithm 3 keeps the last matched event only and so loses matches by its own Definition 2.6
 (docs/semantics.md §3.5); here all pending rows are kept.
@@ -19,10 +20,13 @@ from cepheid.kernels.graph import (
     begin_match,
     bind_event,
     bounds_of,
+    open_rows,
     open_segment,
     related,
     report,
 )
+from cepheid.kernels.linear import NO_VALUE
+from cepheid.kernels.next_chain import is_chain, run_chain
 from cepheid.kernels.ring import present
 from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
@@ -161,9 +165,15 @@ def _work(G, D, *_):
 @kernel(work=_work, shortcut="next_match_arrays")
 def run_next_segments(G, D, S, taken, unit, zero, p, R, RM, ended):
     """Run all segments under skip-till-next-match."""
+    chain = is_chain(G, D)
     for segment in range(D.segment_ptr.shape[0] - 1):
         let_signals_in(segment)
         begin, end = D.segment_ptr[segment], D.segment_ptr[segment + 1]
+        if chain:
+            open_rows(G, D, S, segment, begin, end, zero)
+            if run_chain(G, D, S, segment, begin, end, unit, p, R, RM, ended):
+                continue
+            R[segment], RM[segment], ended[segment] = zero, NO_VALUE, zero
         open_segment(G, D, S, segment, begin, end, zero)
         S.sets[:] = np.uint64(0)
         run_next(G, D, S, taken, segment, begin, end, begin, end, unit, zero, p, R, RM, ended)

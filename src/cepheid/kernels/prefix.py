@@ -52,7 +52,7 @@ RIGHT = np.tril(np.ones((FANOUT, FANOUT)), -1).T.ravel().copy()
 """RIGHT[16 k + j] is 1 where child j is to the right of child k."""
 
 
-@kernel()
+@kernel(borrows=True)
 def room_of(size):
     """Count the nodes of a tree over places 0 to size."""
     nodes, width = 0, size + 1
@@ -63,7 +63,7 @@ def room_of(size):
             return nodes
 
 
-@kernel()
+@kernel(borrows=True)
 def set_levels(size, starts):
     """Set the offsets of the levels of a tree, then their widths; return the number of levels.
 
@@ -81,7 +81,7 @@ def set_levels(size, starts):
             return count
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _enter(tree, at, starts, levels, place, amount):
     """Add an amount to the sums right of a place; the tree starts at offset ``at``.
 
@@ -106,7 +106,7 @@ def _(tree, at, starts, levels, place, amount):
         place >>= SHIFT
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _look_up(tree, at, starts, levels, upto):
     """Sum all amounts at places below a number."""
     total = 0.0
@@ -116,7 +116,7 @@ def _look_up(tree, at, starts, levels, upto):
     return total
 
 
-@kernel()
+@kernel(borrows=True)
 def _settle(amounts):
     """Add up amounts of all planes; return the sum and its plane."""
     plane = amounts.shape[0] - 1
@@ -130,7 +130,7 @@ def _settle(amounts):
     return total, plane
 
 
-@kernel()
+@kernel(borrows=True)
 def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, begin, end, first):
     """Count the matches of a segment; return its end, or the row that needs one more plane.
 
@@ -200,7 +200,7 @@ def count_prefix(G, D, tree, room, total, held, planes_held, amounts, starts, be
     return end
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _ask_for(tree, room, planes, starts, place, upto):
     """Prefetch the two lowest nodes of a place, and numbers; higher nodes are always cached."""
     leaf, node = place & ~LOW, starts[1] + (place >> SHIFT & ~LOW)
@@ -215,7 +215,7 @@ def _ask_for(tree, room, planes, starts, place, upto):
         prefetch(tree, at + node + 8)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _chain_amount(tree, room, planes, starts, levels, upto):
     """Compute the amount that a row adds, and its plane.
 
@@ -237,7 +237,7 @@ def _chain_amount(tree, room, planes, starts, levels, upto):
     return amount, plane
 
 
-@kernel()
+@kernel(borrows=True)
 def count_chain(
     place, upto, order, tree, room, total, held, planes_held, starts, begin, end, first
 ):
@@ -280,7 +280,7 @@ def count_chain(
     return end
 
 
-@kernel()
+@kernel(borrows=True)
 def result_of(amounts):
     """Sum the amounts of all planes to a wide number."""
     # Nearly all windows have few matches, and there may be millions of windows.
@@ -292,7 +292,7 @@ def result_of(amounts):
     return total
 
 
-@kernel()
+@kernel(borrows=True)
 def _plus(a, b):
     if b.real == 0.0:
         return a
@@ -307,7 +307,7 @@ def _plus(a, b):
     return widen(a.real + b.real, a.imag)
 
 
-@kernel()
+@kernel(borrows=True)
 def shifted(amount, power):
     """Multiply a double by a power of two to a wide number."""
     if amount == 0.0:
@@ -317,7 +317,7 @@ def shifted(amount, power):
     return widen(number.real * 2.0 ** (power - steps * STEP), number.imag + steps * STEP)
 
 
-@kernel()
+@kernel(borrows=True)
 def _clear(tree, count, room, used):
     """Empty the used part of every tree."""
     for n in range(count):

@@ -38,13 +38,13 @@ NOTHING, EVERYTHING = -1e300, 1e300
 """The powers of zero, and of infinities and NaN: below and above all others."""
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _factor(power, top):
     """Compute the factor of a mantissa; two steps down, it is below the last digit."""
     return 1.0 if power == top else (SHRINK if power == top - STEP else 0.0)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _settle(m, top):
     """Normalise a sum to a mantissa below LIMIT."""
     large = abs(m) >= LIMIT
@@ -52,14 +52,14 @@ def _settle(m, top):
     return m, (NOTHING if m == 0.0 else top)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def plus(m, k, n, l):  # noqa: E741
     """Compute m 2^k + n 2^l without branches, which would be unpredictable."""
     top = max(k, l)
     return _settle(m * _factor(k, top) + n * _factor(l, top), top)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _is_negligible(m, k, other, limit):
     """Check whether m 2^k times another number is below a limit; nothing is below zero."""
     higher = k + other.imag + STEP - limit.imag
@@ -68,7 +68,7 @@ def _is_negligible(m, k, other, limit):
     return limit.real > 0.0 and m * SHRINK * other.real * scale < limit.real
 
 
-@kernel()
+@kernel(borrows=True)
 def _times(weight, count, power):
     """Multiply a value by a number of matches."""
     if not math.isfinite(weight):
@@ -78,7 +78,7 @@ def _times(weight, count, power):
     return number.real, number.imag
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def enter_wide(tree, at, stride, starts, levels, place, m, k):
     """Add m 2^k to the sums right of a place.
 
@@ -125,7 +125,7 @@ def _(tree, at, stride, starts, levels, place, m, k):
             np.maximum(powers, k, out=powers)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def look_up_wide(tree, at, stride, starts, levels, upto, m, k):
     """Add the sum of all amounts at places below a bound to a number."""
     top, place = k, upto
@@ -141,7 +141,7 @@ def look_up_wide(tree, at, stride, starts, levels, upto, m, k):
     return _settle(total, top)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _enter_least(tree, at, starts, levels, place, value):
     for level in range(levels):
         base = at + starts[level] + (place & ~LOW)
@@ -150,7 +150,7 @@ def _enter_least(tree, at, starts, levels, place, value):
         place >>= SHIFT
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _look_up_least(tree, at, starts, levels, upto):
     least = NO_VALUE
     for level in range(levels):
@@ -159,7 +159,7 @@ def _look_up_least(tree, at, starts, levels, upto):
     return least
 
 
-@kernel(inline="source")
+@kernel(inline="source", borrows=True)
 def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
     """Sum one part of the matches that a row may follow."""
     m, k, stride = 0.0, NOTHING, 2 * parts
@@ -181,7 +181,7 @@ def _gather_sum(G, D, tree, room, sums, starts, levels, row, q, a, parts):
     return m, k
 
 
-@kernel(inline="source")
+@kernel(inline="source", borrows=True)
 def _gather_least(G, D, least, room, smallest, starts, levels, row, q, a, mins):
     """Find the minimum value of the matches that a row may follow."""
     found = NO_VALUE
@@ -201,7 +201,7 @@ def _gather_least(G, D, least, room, smallest, starts, levels, row, q, a, mins):
     return found
 
 
-@kernel(inline="source")
+@kernel(inline="source", borrows=True)
 def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, held, held_least):
     """Make a row visible to later rows and to the result."""
     states, parts, mins = G.variable.shape[0], sums.shape[1], smallest.shape[1]
@@ -238,7 +238,7 @@ def _enter_row(G, D, tree, least, room, sums, smallest, starts, levels, row, q, 
                 least[at + place] = min(least[at + place], held_least[a])
 
 
-@kernel()
+@kernel(borrows=True)
 def aggregate_wide(
     G, D, tree, least, room, sums, smallest, held, held_least, starts, begin, end, limit, kept
 ):
@@ -294,7 +294,7 @@ def aggregate_wide(
         i = j
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _ask_for(tree, stride, starts, place, upto):
     """Prefetch the two lowest blocks of a place, and numbers; higher blocks are always cached."""
     leaf, block = stride * (place & ~LOW), stride * (starts[1] + (place >> SHIFT & ~LOW))
@@ -310,7 +310,7 @@ def _ask_for(tree, stride, starts, place, upto):
             prefetch(tree, block + n)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _ask_for_least(tree, at, starts, place, upto):
     """Prefetch the two lowest nodes of a place, and values."""
     leaf, node = at + (place & ~LOW), at + starts[1] + (place >> SHIFT & ~LOW)
@@ -322,7 +322,7 @@ def _ask_for_least(tree, at, starts, place, upto):
         prefetch(tree, at + starts[1] + (upto >> SHIFT))
 
 
-@kernel(inline="source")
+@kernel(inline="source", borrows=True)
 def _chain_row(D, variable, tree, least, room, starts, levels, row, upto, held, held_least):
     """Aggregate the matches that end with a row of a chain."""
     count, power, stride = 0.0, NOTHING, 2 * held.shape[0]
@@ -348,7 +348,7 @@ def _chain_row(D, variable, tree, least, room, starts, levels, row, upto, held, 
         held_least[a] = value
 
 
-@kernel()
+@kernel(borrows=True)
 def aggregate_chain(
     D, variable, tree, least, room, sums, smallest, held, held_least, starts, begin, end, limit,
     kept,
@@ -393,7 +393,7 @@ def aggregate_chain(
         i = j
 
 
-@kernel()
+@kernel(borrows=True)
 def _clear(tree, indexes, stride, room, used):
     """Empty the used blocks of every tree."""
     for n in range(indexes):

@@ -304,15 +304,15 @@ def place_segments(
 
     ``placed`` gets places and bounds, -1 for none.
 
-    As ``rank_segments``, for comparisons whose ranges begin at one end. For equality, rows of one
-    value share a place, and ``upto`` is that place. If ``same``, f and g are equal for all
+    As ``rank_segments``, for comparisons whose ranges begin at one end. Rows of one value share a
+    place; for equality, ``upto`` is that place. If ``same``, f and g are equal for all
     rows, so that sorting once is enough.
     """
     # If both sides are the same, there is one buffer only.
     keys, others = keys_room[0], keys_room[-1]
     rows, other_rows = rows_room[0], rows_room[-1]
     room, packed, asked = words_room[0], words_room[1], words_room[-1]
-    backwards, equal = operator in (GREATER, GREATER_EQUAL), operator == EQUAL
+    backwards = operator in (GREATER, GREATER_EQUAL)
     for segment in range(segment_ptr.shape[0] - 1):
         begin, end = segment_ptr[segment], segment_ptr[segment + 1]
         placed[:, begin:end] = -1
@@ -341,7 +341,7 @@ def place_segments(
             for k in range(start, n + 1):
                 row = np.int64(packed[k] & mask)
                 row = row + begin if whole else np.int64(rows[row])
-                placed[0, row] = start if equal else (count - 1 - k if backwards else k)
+                placed[0, row] = count - 1 - n if backwards else start
                 if same:
                     placed[1, row] = bound
             start = n + 1
@@ -353,7 +353,8 @@ def _(
     words_room, same, placed,
 ):  # fmt: skip
     placed[:, segment_ptr[0] : segment_ptr[-1]] = -1
-    rows, place, counts = _sorted_rows(segment_ptr, prev_keys, prev_valid)
+    first = segment_ptr[0]
+    counts = np.diff(np.concatenate(([0], np.cumsum(prev_valid[first:])))[segment_ptr - first])
     of_all = np.repeat(counts, np.diff(segment_ptr))
     if same:
         next_keys, next_valid = prev_keys, prev_valid
@@ -370,13 +371,9 @@ def _(
     else:
         bound = np.where(below < upto, below, -1)
     placed[1, asking] = bound
-    if operator == EQUAL:
-        mine = _neighbours(segment_ptr, prev_keys, prev_valid, prev_keys, prev_valid)
-        placed[0, mine[0]] = mine[1]
-    elif operator in (GREATER, GREATER_EQUAL):
-        placed[0, rows] = of_all[rows - segment_ptr[0]] - 1 - place
-    else:
-        placed[0, rows] = place
+    rows, below, upto = _neighbours(segment_ptr, prev_keys, prev_valid, prev_keys, prev_valid)
+    backwards = operator in (GREATER, GREATER_EQUAL)
+    placed[0, rows] = of_all[rows - first] - upto if backwards else below
 
 
 @kernel()

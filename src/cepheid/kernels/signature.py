@@ -23,21 +23,36 @@ class _Arrays(dict[tuple[Any, int, int], str]):
         return text
 
 
+class _Scalars(dict[type, str]):
+    """Names of the types of scalars; numpy puts them together anew each time."""
+
+    def __missing__(self, key: type[np.generic]) -> str:
+        self[key] = text = np.dtype(key).name
+        return text
+
+
 _C_CONTIGUOUS, _F_CONTIGUOUS, _ALIGNED = 0x1, 0x2, 0x100
 _LAYOUT = _C_CONTIGUOUS | _F_CONTIGUOUS | _ALIGNED
-_arrays = _Arrays()
+_arrays, _scalars = _Arrays(), _Scalars()
 
 
 def of_values(arguments: tuple[Any, ...]) -> str:
     """Describe the arguments of a call."""
-    return ",".join([_of_value(value) for value in arguments])
+    return ",".join(
+        [
+            _arrays[value.dtype, value.ndim, value.flags.num & _LAYOUT]
+            if type(value) is np.ndarray
+            else _of_value(value)
+            for value in arguments
+        ]
+    )
 
 
 def _of_value(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return _arrays[value.dtype, value.ndim, value.flags.num & _LAYOUT]
     if isinstance(value, np.generic):
-        return value.dtype.name
+        return _scalars[type(value)]
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):

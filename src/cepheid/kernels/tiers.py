@@ -174,10 +174,16 @@ class Kernel(Twin):
     """Whether this process has loaded LLVM."""
 
     def __init__(
-        self, function: Function, *, inline: Inline, work: Work | None, shortcut: str = ""
+        self,
+        function: Function,
+        *,
+        inline: Inline,
+        work: Work | None,
+        shortcut: str = "",
+        borrows: bool = False,
     ) -> None:
         self.function, self.inline, self.work = function, inline, work
-        self.shortcut = shortcut
+        self.shortcut, self.borrows = shortcut, borrows
         self.name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__module__, self.__wrapped__ = function.__module__, function
@@ -374,7 +380,7 @@ def _unboxed(result: Any) -> Any:
 
 
 def kernel(
-    *, inline: Inline = "", work: Work | None = None, shortcut: str = ""
+    *, inline: Inline = "", work: Work | None = None, shortcut: str = "", borrows: bool = False
 ) -> Callable[[Function], Any]:
     """Make a kernel from a function over arrays.
 
@@ -388,5 +394,11 @@ def kernel(
     shortcut
         The module with a function of the same name, which interprets most calls faster. It returns
         NotImplemented to decline a call, before it has written anything; then the loop runs.
+    borrows
+        Every array is the caller's: the function, and what is inlined into it, neither makes nor
+        returns one. Then machine code counts no references to arrays, which it does otherwise
+        wherever a loop passes one on, at the price of several additions each.
     """
-    return lambda function: Kernel(function, inline=inline, work=work, shortcut=shortcut)
+    return lambda function: Kernel(
+        function, inline=inline, work=work, shortcut=shortcut, borrows=borrows
+    )

@@ -178,6 +178,120 @@ def count_apart(
 
 
 @kernel()
+def _extend_lanes(V, M, k, t, source, own, unit, weights, keys, inc, room, least):
+    """Add an event to the aggregates of all lanes; ``inc`` is the number of matches it makes."""
+    wide_lanes = np.uint64(inc.shape[0])
+    inc[:] = unit
+    for s in range(own):
+        for lane in range(wide_lanes):
+            inc[lane] += V[k, source[s], 0, lane]
+    for a in range(1, V.shape[2]):
+        for lane in range(wide_lanes):
+            room[lane] = weights[a] * inc[lane]
+        for s in range(own):
+            for lane in range(wide_lanes):
+                room[lane] += V[k, source[s], a, lane]
+        for lane in range(wide_lanes):
+            V[k, t, a, lane] += room[lane]
+    for a in range(M.shape[2]):
+        for lane in range(wide_lanes):
+            least[lane] = keys[a] if inc[lane] > 0.0 else NO_VALUE
+        for s in range(own):
+            for lane in range(wide_lanes):
+                least[lane] = min(least[lane], M[k, source[s], a, lane])
+        for lane in range(wide_lanes):
+            M[k, t, a, lane] = min(M[k, t, a, lane], least[lane])
+    for lane in range(wide_lanes):
+        V[k, t, 0, lane] += inc[lane]
+
+
+@kernel()
+def _begin_lanes(V, M, k, t, weights, keys, lanes):
+    """Add an event that begins a match, and extends none, to the aggregates of all lanes."""
+    for a in range(1, V.shape[2]):
+        weight = weights[a]
+        for lane in range(lanes):
+            V[k, t, a, lane] += weight
+    for a in range(M.shape[2]):
+        value = keys[a]
+        for lane in range(lanes):
+            M[k, t, a, lane] = min(M[k, t, a, lane], value)
+    for lane in range(lanes):
+        V[k, t, 0, lane] += 1.0
+
+
+@kernel()
+def _extend_from_one(V, M, k, t, r, unit, weights, keys, lanes):
+    """Do what ``_extend_lanes`` does for one source in one pass over the lanes of each part."""
+    for a in range(1, V.shape[2]):
+        weight = weights[a]
+        for lane in range(lanes):
+            V[k, t, a, lane] += weight * (unit + V[k, r, 0, lane]) + V[k, r, a, lane]
+    for a in range(M.shape[2]):
+        value = keys[a]
+        for lane in range(lanes):
+            least = value if unit + V[k, r, 0, lane] > 0.0 else NO_VALUE
+            M[k, t, a, lane] = min(M[k, t, a, lane], min(least, M[k, r, a, lane]))
+    for lane in range(lanes):
+        V[k, t, 0, lane] += unit + V[k, r, 0, lane]
+
+
+@kernel()
+def sum_apart(
+    counts, V, M, start, one, exponent, pane, dirty, target, source, own, begins, variable, ts,
+    key, codes, W, X, wcol, xcol, begin, width, p, out_key, out_end, R, RM,
+):  # fmt: skip
+    """Aggregate plain programs in sliding windows, in doubles without exponents.
+
+    Parameters
+    ----------
+    target, source, own, begins
+        code -> configuration that grows, -1 for none; code -> configurations that it adds, and how
+        many they are; whether an event of a code begins a match.
+    variable
+        configuration -> the variable of the event that it grows by.
+
+    Returns
+    -------
+    OK, FULL, or NARROW if a count is large; the next event, and the number of rows.
+    """
+    rows, n, windows = 0, codes.shape[0], V.shape[3]
+    wide_lanes = np.uint64(windows)
+    inc, room, least = np.zeros(windows), np.zeros(windows), np.zeros(windows, np.int64)
+    weights, keys = np.zeros(V.shape[2]), np.zeros(M.shape[2], np.int64)
+    for i in range(begin, n):
+        c = codes[i]
+        t = target[c]
+        if t < 0:
+            continue
+        k = key[i]
+        if ts[i] >= (pane[k] + 1) * width:
+            if rows + windows > out_key.shape[0]:
+                return FULL, i, rows
+            rows = _close(
+                counts, V, M, start, one, exponent, pane, dirty, k, ts[i] // width, 1.0, 0.0, p,
+                out_key, out_end, R, RM, rows,
+            )  # fmt: skip
+        dirty[k] = True
+        unit = 1.0 if begins[c] else 0.0
+        v = variable[t]
+        for a in range(1, V.shape[2]):
+            weights[a] = W[wcol[v, a], i] if wcol[v, a] >= 0 else 0.0
+        for a in range(M.shape[2]):
+            keys[a] = X[xcol[v, a], i] if xcol[v, a] >= 0 else NO_VALUE
+        if own[c] == 1:
+            _extend_from_one(V, M, k, t, source[c, 0], unit, weights, keys, wide_lanes)
+        elif own[c]:
+            _extend_lanes(V, M, k, t, source[c], own[c], unit, weights, keys, inc, room, least)
+        elif begins[c]:
+            _begin_lanes(V, M, k, t, weights, keys, wide_lanes)
+        # No open window has more matches than the one that ends next.
+        if V[k, t, 0, (pane[k] + 1) % windows] > LIMIT:
+            return NARROW, i + 1, rows
+    return OK, n, rows
+
+
+@kernel()
 def flush_apart(
     counts, V, M, start, one, exponent, pane, dirty, first, upto, unit, zero, p, out_key, out_end,
     R, RM,

@@ -6,6 +6,8 @@ needs them. ``parse(format_query(tree)) == tree`` for every tree that ``parse`` 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression, format_name, format_path
 from cepheid.language import tree
@@ -242,9 +244,19 @@ def _format_bounds(
 
 def format_constraint(constraint: tree.TemporalConstraint) -> str:
     """Return the text of a constraint: ``A meets;overlaps B``."""
-    relations = ";".join(relation.value for relation in constraint.relations)
+    relations = ";".join(relation_words(constraint.relations))
     left, right = (format_name(name.text) for name in (constraint.left, constraint.right))
     return f"{left} {relations} {right}"
+
+
+def relation_words(relations: Sequence[tree.Relation]) -> list[str]:
+    """Name relations; those that `intersects` stands for, in their order, are that word (§9.3)."""
+    for start in range(len(relations)):
+        end = start + len(tree.INTERSECTS)
+        if tuple(relations[start:end]) == tree.INTERSECTS:
+            rest = relation_words(relations[end:])
+            return [*(one.value for one in relations[:start]), "intersects", *rest]
+    return [relation.value for relation in relations]
 
 
 def _format_semantics(clause: tree.SemanticsClause) -> str:

@@ -7,6 +7,7 @@ longer to load than a small query takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -72,8 +73,19 @@ class Following(NamedTuple):
     accepted: set[str]
 
 
-Callbacks = list[Callable[[list[Any]], Any] | None]
 Accepted = Callable[[], Mapping[str, int]]
+_Shape = tuple[int, str, bool, bool, frozenset[int], Callable[[list[Any]], Any] | None]
+"""Of a rule: size, origin, two ways to pass on an only child, joined children, callback."""
+
+
+_FIRST = frozenset({0})
+
+
+def _joined(children: list[Any], places: frozenset[int]) -> list[Any]:
+    """Put the children of children at some places in their stead."""
+    return [
+        child for n, value in enumerate(children) for child in (value if n in places else (value,))
+    ]
 
 
 class Parser:
@@ -81,8 +93,17 @@ class Parser:
 
     def __init__(self, tables: Tables, builder: object) -> None:
         self._tables = tables
-        self._callbacks: Callbacks = [
-            getattr(builder, rule.callback) if rule.callback else None for rule in tables.rules
+        # Most rules that end pass their only child on, from one level of binding to the next.
+        self._shapes: list[_Shape] = [
+            (
+                rule.size,
+                rule.origin,
+                rule.is_passed_on and rule.size == 1 and not rule.joined,
+                rule.is_passed_on,
+                frozenset(rule.joined),
+                getattr(builder, rule.callback) if rule.callback else None,
+            )
+            for rule in tables.rules
         ]
 
     def parse(self, lex: Callable[[Accepted], Iterable[Token]], start: str, end: int = 0) -> Any:
@@ -100,9 +121,8 @@ class Parser:
         tables = self._tables
         first, last = tables.starts[start]
         stack, values = [first], list[Any]()
-        for token in lex(lambda: tables.states[stack[-1]]):
-            self._feed(token, stack, values, -1)
-        self._feed(Token(END, "", end, end), stack, values, last)
+        tokens = lex(lambda: tables.states[stack[-1]])
+        self._feed(chain(tokens, (Token(END, "", end, end),)), stack, values, last)
         return values[-1]
 
     def follow(self, lex: Callable[[Accepted], Iterable[Token]], start: str) -> Following:
@@ -122,35 +142,40 @@ class Parser:
             tokens.append(token)
         return Following(tokens, self._accepted(stack))
 
-    def _feed(self, token: Token, stack: list[int], values: list[Any], last: int) -> None:
-        """End all rules that the token ends, and shift it."""
-        states, rules = self._tables.states, self._tables.rules
-        while stack[-1] != last:
-            action = states[stack[-1]].get(token.type)
-            if action is None:
-                raise UnexpectedTokenError(token, self._accepted(stack))
-            if action >= 0:
-                stack.append(action)
-                values.append(token)
-                return
-            place = -action - 1
-            rule = rules[place]
-            children = values[len(values) - rule.size :]
-            del values[len(values) - rule.size :], stack[len(stack) - rule.size :]
-            values.append(self._value(place, rule, children))
-            stack.append(states[stack[-1]][rule.origin])
-
-    def _value(self, place: int, rule: Rule, children: list[Any]) -> Any:
-        if rule.joined:
-            children = [
-                child
-                for n, value in enumerate(children)
-                for child in (value if n in rule.joined else (value,))
-            ]
-        if rule.is_passed_on and len(children) == 1:
-            return children[0]
-        callback = self._callbacks[place]
-        return children if callback is None else callback(children)
+    def _feed(
+        self, tokens: Iterable[Token], stack: list[int], values: list[Any], last: int
+    ) -> None:
+        """Shift every token, after all rules that it ends, until the last state is reached."""
+        states, shapes = self._tables.states, self._shapes
+        for token in tokens:
+            terminal = token.type
+            while stack[-1] != last:
+                action = states[stack[-1]].get(terminal)
+                if action is None:
+                    raise UnexpectedTokenError(token, self._accepted(stack))
+                if action >= 0:
+                    stack.append(action)
+                    values.append(token)
+                    break
+                size, origin, passes_on, is_passed_on, joined, callback = shapes[-action - 1]
+                if passes_on:
+                    stack[-1] = states[stack[-2]][origin]
+                    continue
+                begin = len(values) - size
+                children = values[begin:]
+                del values[begin:], stack[len(stack) - size :]
+                if joined == _FIRST:
+                    # A list that grows, which nobody else has: to copy it takes n² steps.
+                    longer: list[Any] = children[0]
+                    longer += children[1:]
+                    children = longer
+                elif joined:
+                    children = _joined(children, joined)
+                if is_passed_on and len(children) == 1:
+                    values += children
+                else:
+                    values.append(children if callback is None else callback(children))
+                stack.append(states[stack[-1]][origin])
 
     def _accepted(self, stack: list[int]) -> set[str]:
         """Find the terminals that can follow: some end a rule, and then nothing fits."""

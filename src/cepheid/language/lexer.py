@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -111,6 +112,8 @@ _INTERVAL = re.compile(
     r"interval(?:\s+|\s*'\s*)(\d+(?:\.\d+)?)\s*(?:'\s*)?([^\W\d]\w*)(?:\s*')?", re.IGNORECASE
 )
 """`INTERVAL '10' MINUTE` of SQL, `INTERVAL '10 minutes'` and `INTERVAL 10 MINUTE`: a duration."""
+_INTERVAL_BEGINS = "iI\u0130\u0131"
+"""The letters that are an `i` without regard to case."""
 _TIME_WORD = re.compile(r"(?:timestamp|date)\s*(?=')", re.IGNORECASE)
 """`TIMESTAMP '2026-01-31'` of SQL; no name can stand before a text."""
 _OTHER_SPELLINGS = {"EVENT": "EVENTS", "TRY_CAST": "CAST"} | dict.fromkeys(LIKES, "LIKE")
@@ -136,6 +139,24 @@ _SWEEP = re.compile(
 """The marks after `SWEEP`, which an attribute may be called: its values, and a name before them."""
 _PATTERN = re.compile(r"\s*\(|\s+(?:any|seq)\b", re.IGNORECASE)
 """Text that may begin a pattern too: that of `NOT NEXT`."""
+_FOLLOWED = {
+    "SEQ": (_CALL,),
+    "ANY": (_OF_ANY,),
+    "DISTINCT": (_VARIABLE,),
+    "NEXT": (_VARIABLE, _PATTERN),
+    "SWEEP": (_SWEEP,),
+    "CASE": (_CASE,),
+    "CAST": (_CALL,),
+}
+"""Tokens that must follow a word for it to be the keyword."""
+_ONE_WORD = frozenset(word for word in KEYWORDS | INNER_KEYWORDS if "_" not in word)
+_FIRST_WORDS = frozenset(
+    [
+        *("GROUP", "PARTITION", "MIN", "AT", "AFTER", "ORDER", "DISTINCT", "INNER"),
+        *("ASC", "DESC", "NULLS", "TOP", "LONGEST", "BY"),
+    ]
+)
+"""Words that ``_several_words`` looks at; it sees all that are beyond ASCII."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -155,27 +176,39 @@ def lex(text: str, follow: Accepted) -> Iterator[Token]:
         raise MistakeFoundError(_unreadable(text, half.start()))
     defining, depth = False, 0
     offset = 0
-    while offset < len(text):
-        match = TOKEN.match(text, offset)
+    length_of_text, match_at = len(text), TOKEN.match
+    while offset < length_of_text:
+        if text[offset] == " ":
+            offset += 1
+            continue
+        match = match_at(text, offset)
         if match is None:
             raise MistakeFoundError(_unreadable(text, offset))
-        end = match.end()
-        accepted = follow()
-        length = _INTERVAL.match(text, offset) if "NUMBER" in accepted else None
+        end, group = match.end(), match.lastgroup
+        if group == "SKIP":
+            offset = end
+            continue
+        accepted, first = follow(), text[offset]
+        length = None
+        if group != "WORD":
+            pass
+        elif first in _INTERVAL_BEGINS and "NUMBER" in accepted:
+            length = _INTERVAL.match(text, offset)
         if length is not None:
             number, unit = length.span(1), length.span(2)
             yield Token("NUMBER", length.group(1), number[0], number[1])
             yield Token("UNIT", length.group(2), unit[0], unit[1])
             end = length.end()
-        elif "STRING" in accepted and _TIME_WORD.match(text, offset):
+        elif first in "tTdD" and "STRING" in accepted and _TIME_WORD.match(text, offset):
             pass  # The text that follows is a time where it is compared with one.
-        elif match.lastgroup != "SKIP":
+        else:
             kind, value, end = _classify(match, accepted)
             if kind == "BETWEEN" and defining and not depth and _is_length(text, end):
                 # `A AS fast BETWEEN 4 s AND 30 s` bounds the situation, not the attribute.
                 kind = "LASTING"
-            depth += (kind == "LPAR") - (kind == "RPAR")
-            if kind in SITUATION_CLAUSES:
+            if group == "MARK":
+                depth += (kind == "LPAR") - (kind == "RPAR")
+            elif kind in SITUATION_CLAUSES:
                 defining = kind == "DEFINE"
             yield Token(kind, value, offset, end)
         offset = end
@@ -271,16 +304,21 @@ def _is_length(text: str, offset: int) -> bool:
 def _classify(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
     """Return terminal, value and end of the token that starts at a regular-expression match."""
     value, end = match.group(), match.end()
-    if match.lastgroup == "WORD":
-        return _classify_word(match, accepted)
-    if match.lastgroup == "QUOTED":
-        return "NAME", value[1:-1].replace("``", "`"), end
-    if match.lastgroup == "STRING":
-        return "STRING", value[1:-1].replace(value[0] * 2, value[0]), end
-    if match.lastgroup == "MARK":
-        value = SPELLINGS.get(value, value)
-        kinds = PUNCTUATION[value]
-        return next((kind for kind in kinds if kind in accepted), kinds[0]), value, end
+    match match.lastgroup:
+        case "WORD":
+            return _classify_word(match, accepted)
+        case "MARK":
+            value = SPELLINGS.get(value, value)
+            kinds = PUNCTUATION[value]
+            if len(kinds) == 1 or kinds[0] in accepted:
+                return kinds[0], value, end
+            return next((kind for kind in kinds if kind in accepted), kinds[0]), value, end
+        case "STRING":
+            quote = value[0]
+            inner = value[1:-1]
+            return "STRING", inner.replace(quote * 2, quote) if quote in inner else inner, end
+        case "QUOTED":
+            return "NAME", value[1:-1].replace("``", "`"), end
     return "NUMBER", value, end
 
 
@@ -298,35 +336,49 @@ def _classify_word(match: re.Match[str], accepted: Any) -> tuple[str, str, int]:
         skip = _SKIP.match(text, match.start())
         if skip is not None:
             return skip.lastgroup or "SKIP_MODE", skip.group(), skip.end()
-    order = _ORDER.match(text, match.start())
-    if order is not None and order.lastgroup in accepted:
-        return order.lastgroup or "NULLS", order.group(), order.end()
-    best = _BEST.match(text, match.start())
-    if best is not None and best.lastgroup in accepted:
-        return best.lastgroup or "TOP", best.group(), best.end()
-    inner = _INNER_JOIN.match(text, match.start()) if "JOIN" in accepted else None
-    if inner is not None:
-        return "JOIN", inner.group(), inner.end()
-    two_words = _TWO_WORDS.match(text, match.start())
-    if two_words is not None:
-        keyword = "_".join(re.findall(r"\w+", two_words.group().upper()))
-        if keyword in accepted or "NAME" not in accepted:
-            return keyword, two_words.group(), two_words.end()
-    keyword = _OTHER_SPELLINGS.get(value.upper(), value.upper())
-    if keyword in KEYWORDS | INNER_KEYWORDS and "_" not in keyword:
+    keyword, may_be_several = _keyword_of(value)
+    if may_be_several:
+        found = _several_words(match, accepted)
+        if found is not None:
+            return found
+    if keyword:
         # An event type may be called Seq or Any, so the keyword needs what follows it.
-        named = _VARIABLE.match(text, end)
-        followed = {"SEQ": _CALL.match(text, end), "ANY": _OF_ANY.match(text, end)}
-        followed["DISTINCT"] = named
-        followed["NEXT"] = named or _PATTERN.match(text, end)
-        followed["SWEEP"] = _SWEEP.match(text, end)
-        followed["CASE"], followed["CAST"] = _CASE.match(text, end), _CALL.match(text, end)
-        fits = keyword in accepted and followed.get(keyword, True) is not None
+        needed = _FOLLOWED.get(keyword, ())
+        fits = keyword in accepted and (not needed or any(n.match(text, end) for n in needed))
         if fits or not accepted.keys() & {"NAME", "UNIT"}:
             return keyword, value, end
     if "UNIT" in accepted and (value.lower() in UNIT_MICROSECONDS or "COMPARE" not in accepted):
         return "UNIT", value, end
     return "NAME", value, end
+
+
+@lru_cache(maxsize=4096)
+def _keyword_of(word: str) -> tuple[str, bool]:
+    """Return the keyword that a word can be, if any, and whether it can begin one of several."""
+    upper = word.upper()
+    keyword = _OTHER_SPELLINGS.get(upper, upper)
+    several = upper in _FIRST_WORDS or not word.isascii()
+    return keyword if keyword in _ONE_WORD else "", several
+
+
+def _several_words(match: re.Match[str], accepted: Any) -> tuple[str, str, int] | None:
+    """Return the keyword of several words that begins here, or one that is none elsewhere."""
+    text, start = match.string, match.start()
+    order = _ORDER.match(text, start)
+    if order is not None and order.lastgroup in accepted:
+        return order.lastgroup or "NULLS", order.group(), order.end()
+    best = _BEST.match(text, start)
+    if best is not None and best.lastgroup in accepted:
+        return best.lastgroup or "TOP", best.group(), best.end()
+    inner = _INNER_JOIN.match(text, start) if "JOIN" in accepted else None
+    if inner is not None:
+        return "JOIN", inner.group(), inner.end()
+    two_words = _TWO_WORDS.match(text, start)
+    if two_words is not None:
+        keyword = "_".join(re.findall(r"\w+", two_words.group().upper()))
+        if keyword in accepted or "NAME" not in accepted:
+            return keyword, two_words.group(), two_words.end()
+    return None
 
 
 def _unreadable(text: str, offset: int) -> Diagnostic:

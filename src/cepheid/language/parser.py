@@ -104,7 +104,7 @@ def _parse_one(text: str, whole: str) -> tree.Query:
     assert isinstance(query, tree.Query), "the start rule builds a query"
     _check_tree(query, whole)
     query = tree.with_texts(query, text)
-    if any(isinstance(node, tree.Sweep) for node in tree.walk(query)):
+    if "SWEEP" in text.upper() and tree.contains(query, tree.Sweep):
         return tree.SweepQuery(span=query.span, query=query)
     return query
 

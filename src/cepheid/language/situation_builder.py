@@ -26,7 +26,9 @@ from cepheid.language.expression_builder import (
 from cepheid.language.lalr import Token
 from cepheid.language.lexer import MistakeFoundError
 
-RELATIONS = {relation.value: relation for relation in tree.Relation}
+RELATIONS = {relation.value: (relation,) for relation in tree.Relation} | {
+    "intersects": tree.INTERSECTS
+}
 SPELLINGS = {"equal": "equals", "precedes": "before", "preceded by": "after"}
 
 
@@ -93,7 +95,7 @@ class SituationBuilder:
         return tree.TemporalConstraint(
             span=token_span(left).to(token_span(right)),
             left=name_of(left),
-            relations=tuple(_relation_of(token) for token in relations),
+            relations=tuple(one for token in relations for one in _relations_of(token)),
             right=name_of(right),
         )
 
@@ -145,19 +147,16 @@ def _bounded(c: Children[Child], **bounds: tree.Duration | tree.EventCount) -> t
 
 
 _AT_ONCE = frozenset(
-    ["while", "when", "with", "intersects", "meanwhile", "simultaneous", "concurrent", "coincides"]
+    ["while", "when", "with", "meanwhile", "simultaneous", "concurrent", "coincides"]
 )
-_IN_COMMON = (
-    "for two that have some time in common write `overlaps;overlapped by;during;contains;starts;"
-    "started by;finishes;finished by;equals`"
-)
+_IN_COMMON = "for two that have some time in common write `intersects`"
 
 
-def _relation_of(token: Token) -> tree.Relation:
-    """Return the relation that a word names; ``met-by`` and ``met_by`` are ``met by``."""
+def _relations_of(token: Token) -> tuple[tree.Relation, ...]:
+    """Return the relations that a word stands for; ``met-by`` and ``met_by`` are ``met by``."""
     words = " ".join(str(token).lower().replace("-", " ").replace("_", " ").split())
-    relation = RELATIONS.get(SPELLINGS.get(words, words))
-    if relation is None:
+    relations = RELATIONS.get(SPELLINGS.get(words, words))
+    if relations is None:
         near = suggest_names(words, RELATIONS)
         if words in _AT_ONCE:
             near = ""
@@ -169,4 +168,4 @@ def _relation_of(token: Token) -> tree.Relation:
             _IN_COMMON if words in _AT_ONCE else "",
             f"write one of: {', '.join(RELATIONS)}",
         )
-    return relation
+    return relations

@@ -12,6 +12,10 @@ _INNER_QUERY = (
     "run the inner query first and write its value here, or join: "
     "`FROM a JOIN b ON a.id = b.id WINDOW 1 hour`"
 )
+_NO_PARTNER = (
+    "a pattern asks for what is missing: "
+    "`RETURN COUNT(DISTINCT id) PATTERN SEQ(NOT view v, pay p) WHERE [id]`"
+)
 _QUANTILE = "write `PERCENTILE(x, 0.9)`"
 _LISTS = "SELECT keeps no lists: `ARRAY_AGG(x ORDER BY y)` is a measure of MATCH_RECOGNIZE"
 
@@ -48,6 +52,7 @@ _HABITS = (
     _habit(
         r"\w", r"\[", "SELECT reads numbers, texts and times: take the value out of the list before"
     ),
+    _habit(r"\bNOT\s+(?:IN|EXISTS)\s*\(\s*SELECT", r"", _NO_PARTNER),
     _habit(r"\(\s*SELECT", r"", _INNER_QUERY),
     _habit(r"\*", r"(?:EXCEPT|EXCLUDE|REPLACE)\b", "list the columns that you want"),
     _habit(r"\bPOSITION\s*\([^()]*\bIN", r"", "write `x LIKE '%part%'`"),

@@ -84,7 +84,7 @@ def filtered(call: tree.Call | tree.Aggregate, condition: tree.Expression, span:
 
 
 def _value_of(aggregate: tree.Aggregate) -> tree.Expression:
-    """Return what an aggregate is of: a column, or any value for `COUNT(*)`."""
+    """Return the argument of an aggregate: a column, or any value for `COUNT(*)`."""
     variable, attribute = aggregate.variable, aggregate.attribute
     if variable is None:
         return tree.Literal(span=aggregate.span, value=1)

@@ -265,6 +265,10 @@ class Relation(StrEnum):
     AFTER = "after"
 
 
+INTERSECTS = tuple(Relation)[2:11]
+"""The relations of two intervals that have some time in common (§9.3)."""
+
+
 class Definition(Node, frozen=True, eq=False):
     """``A AS speed > 70 UNTIL speed < 50 AT LEAST 5 s``: what situations are, and how they last."""
 
@@ -398,10 +402,15 @@ def with_texts(query: Query, text: str) -> Query:
     """Return a query whose expressions know how they were written."""
 
     def place(node: Node) -> Node:
-        start, end = node.span.start, node.span.end
-        if not isinstance(node, Expression) or end - start > TEXT_QUOTED_MAX:
+        if not isinstance(node, Expression):
             return node
-        return replace_span(node, Span(start, end, " ".join(text[start:end].split())))
+        start, end = node.span.start, node.span.end
+        if end - start > TEXT_QUOTED_MAX:
+            return node
+        written = text[start:end]
+        if not written.isalnum():
+            written = " ".join(written.split())
+        return replace_span(node, Span(start, end, written))
 
     placed = transform_node(query, place)
     assert isinstance(placed, Query), "a query stays a query"

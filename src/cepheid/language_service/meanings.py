@@ -175,6 +175,7 @@ RELATIONS = {
     "overlapped by": Meaning("The first begins during the second and ends after it.", "§9.3"),
     "met by": Meaning("The first begins when the second ends.", "§9.3"),
     "after": Meaning("The first situation begins after the second has ended.", "§9.3"),
+    "intersects": Meaning("The two have some time in common: nine relations in one word.", "§9.3"),
 }
 MARKS = {
     "+": Meaning("One or more matches in sequence.", "§2.4"),

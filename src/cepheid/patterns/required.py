@@ -77,11 +77,13 @@ def is_required(template: Template, names: Collection[str]) -> bool:
 
 
 def _before(template: Template, name: str, other: str) -> bool:
-    """Check that no path reaches a variable without passing the other one."""
-    if name == other:
-        return False
-    reached = _reached(template, {name})
-    return not any(template.states[state].variable == other for state in reached)
+    return name != other and comes_before(template, {name}, {other})
+
+
+def comes_before(template: Template, names: Collection[str], others: Collection[str]) -> bool:
+    """Check that no path reaches some variables without passing one of the others before."""
+    reached = _reached(template, names)
+    return not any(template.states[state].variable in others for state in reached)
 
 
 def _reached(template: Template, without: Collection[str]) -> set[int]:

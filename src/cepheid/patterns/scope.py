@@ -17,6 +17,8 @@ from cepheid.patterns.bind_pattern import Variable
 DEFAULT_TYPE = "type"
 """The type column where none is named; it may be missing if the pattern has one type."""
 
+DEFAULT_TIME = "ts"
+
 
 class Source(msgspec.Struct, frozen=True):
     """The source of events as the planner sees it: column names and, if known, a schema.
@@ -25,7 +27,7 @@ class Source(msgspec.Struct, frozen=True):
     that events have no types. ``functions`` are those of the user's own that a text may call.
     """
 
-    time: str = "ts"
+    time: str = DEFAULT_TIME
     type: str = DEFAULT_TYPE
     tiebreak: tuple[str, ...] = ()
     schema: EventSchema | None = None
@@ -97,10 +99,13 @@ class Scope:
             own = known.event_type if known else tree.ANY_TYPE
             owner = f"event type `{own}`" if own else "the stream"
             label = f"not in the schema of `{own}`" if own else "not in the schema"
+            time = self.source.time
+            renamed = name.text == DEFAULT_TIME and schema.kind(time) is not None
             self.findings.add(
                 "E201",
                 f"{owner} has no attribute `{name.text}`",
                 name.span,
+                f"the times are in `{time}`" if renamed else "",
                 suggest_names(name.text, schema.names, owner="the stream"),
                 label=label,
             )
@@ -209,10 +214,10 @@ def likely_time(schema: EventSchema) -> str:
     """Guess which column holds times; write it as an argument, or dots for none."""
     usual = ("ts", "time", "timestamp", "datetime", "date", "when", "at", "event_time")
     columns = [c for c in schema.columns if c.kind in _TIMES | {ValueKind.TEXT}]
-    likely = [c.name for c in columns if c.name.lower() in usual]
+    likely = [c.name for c in columns if c.name.lower().removeprefix("@") in usual]
     likely += [c.name for c in columns if c.kind in _ORDERED]
     likely += [c.name for c in columns if c.name.lower().endswith(("time", "_at", "timestamp"))]
-    known = [name for name in likely if name.isidentifier()]
+    known = [name for name in likely if name.removeprefix("@").isidentifier()]
     return f'"{known[0]}"' if known else "..."
 
 

@@ -84,6 +84,14 @@ def gather_segments(
     return Segments(key[starts], window[starts], ptr, rows, bits[rows], none, chosen, base)
 
 
+def sort_by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Order rows by key, stable; None if they are in order."""
+    if not (key[1:] < key[:-1]).any():
+        return None
+    order = _by_key(key)
+    return np.argsort(key, kind="stable") if order is None else order
+
+
 def _by_key(key: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Order rows by key with a counting sort; None if keys are no small integers."""
     least, most = int(key.min()), int(key.max())
@@ -125,15 +133,20 @@ def sliding_segments(
 
 
 def share_windows(
-    ts: NDArray[np.int64], within: int, slide: int, first: int, last: int
+    ts: NDArray[np.int64],
+    within: int,
+    slide: int,
+    first: int,
+    last: int,
+    rows_max: int = EXPANDED_ROWS,
 ) -> Iterator[tuple[int, int]]:
     """Split the windows [first, last) into shares that hold events; time without events is free.
 
-    Each share has at most EXPANDED_ROWS rows, or is one window.
+    Each share has at most ``rows_max`` rows, or is one window.
     """
     while first < last:
         at = int(np.searchsorted(ts, first * slide))
-        times = ts[at : at + EXPANDED_ROWS]
+        times = ts[at : at + rows_max]
         if not len(times):
             return
         low = np.maximum((times - within) // slide + 1, first)
@@ -143,10 +156,10 @@ def share_windows(
             return
         # An empty window ends the share, as does one row too many.
         gaps = np.flatnonzero(low[1:] > high[:-1])
-        many = np.flatnonzero(np.cumsum(high - low) > EXPANDED_ROWS)
+        many = np.flatnonzero(np.cumsum(high - low) > rows_max)
         ends = [int(high[gaps[0] if len(gaps) else -1])]
         ends += [max(int(low[many[0]]), first + 1)] if len(many) else []
-        if len(times) == EXPANDED_ROWS:
+        if len(times) == rows_max:
             ends.append(max(int(low[-1]), first + 1))
         end = min(ends)
         yield first, end

@@ -1,32 +1,42 @@
-"""Choose a chart for a result: lines over windows, bars of groups, matches and situations.
+"""Choose a chart for a result: lines over windows or sweeps, bars of groups, matches, situations.
 
 A chart is a Vega-Lite specification, which notebooks show and vl-convert draws.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
+from cepheid.pictures.axes import (
+    QUANTITATIVE,
+    Spec,
+    date_axis,
+    is_number,
+    is_time,
+    json_time,
+    label_of,
+    number_of,
+    scaled,
+    spec_of,
+    time_axis,
+)
+from cepheid.pictures.blame import blame_of, is_blame
+from cepheid.pictures.dots import Lanes
 from cepheid.pictures.shown_times import WINDOW
+from cepheid.pictures.sweeps import Swept, draw_curve, draw_sweep, is_curve
 
 MATCHES_MAX = 40
 """Matches and partitions of a timeline; more could not be told apart."""
 NUMBERS_MAX = 4
 """Columns of numbers that are drawn, one below the other."""
 BARS_MAX = 60
-LOGARITHMIC_FROM = 1000.0
-"""If the maximum is more than this multiple of the minimum, bars are logarithmic."""
-
-Spec = dict[str, Any]
 
 
-def chart_of(table: pa.Table, time: str = "ts") -> tuple[Spec, str]:
+def chart_of(table: pa.Table, time: str = "ts", swept: Sequence[Swept] = ()) -> tuple[Spec, str]:
     """Choose a chart for a result; return its specification, and what it leaves out.
 
     Parameters
@@ -35,6 +45,8 @@ def chart_of(table: pa.Table, time: str = "ts") -> tuple[Spec, str]:
         The rows.
     time
         The time column of the events.
+    swept
+        The parameters of a sweep.
 
     Raises
     ------
@@ -44,16 +56,23 @@ def chart_of(table: pa.Table, time: str = "ts") -> tuple[Spec, str]:
     names = table.column_names
     if lists_events(table):
         return _matches(table, time)
+    if is_blame(table):
+        groups = names[: names.index(WINDOW[0] if WINDOW[0] in names else "event")]
+        return blame_of(table, Lanes(tuple(groups), time, ""))
     if {"situation", "ts", "te"} <= set(names):
         return _situations(table)
     left_out = ("match_id", *WINDOW)
-    numbers = [f.name for f in table.schema if _is_number(f) and f.name not in left_out]
+    numbers = [f.name for f in table.schema if is_number(f) and f.name not in left_out]
     if not len(table) or not numbers:
         message = "there is nothing to draw: the result has no rows"
         if len(table):
             message = "there is nothing to draw: the result has no numbers, matches or situations"
         helps = ("return an aggregate, such as COUNT(*), MATCHES or SITUATIONS",)
         raise DataError([Diagnostic("E582", message, helps=helps)])
+    if is_curve(table):
+        return draw_curve(table), ""
+    if swept and {one.name for one in swept} <= set(names):
+        return draw_sweep(table, swept)
     note = f"the chart has {NUMBERS_MAX} of {len(numbers)} columns" * (len(numbers) > NUMBERS_MAX)
     windows = len(set(table["window_start"].to_pylist())) if "window_start" in names else 0
     if windows > 1:
@@ -72,29 +91,19 @@ def lists_events(table: pa.Table) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
-def _is_number(field: pa.Field[Any]) -> bool:
-    kind, types = field.type, pa.types
-    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
-
-
 def _groups(table: pa.Table, numbers: list[str]) -> list[str]:
     left_out = {*numbers, *WINDOW}
     return [name for name in table.column_names if name not in left_out]
 
 
-def label_of(row: dict[str, Any], names: Sequence[str]) -> str:
-    """Join the values of some columns."""
-    return " ".join(str(row[name]) for name in names)
-
-
 def _lines(table: pa.Table, numbers: list[str]) -> Spec:
     """Draw a line over windows for every group, below each other for every number."""
-    groups = _groups(table, [f.name for f in table.schema if _is_number(f)])
+    groups = _groups(table, [f.name for f in table.schema if is_number(f)])
     rows = [
         {
             "window": json_time(row["window_start"]),
             "group": label_of(row, groups),
-            **{f"n{place}": _number(row[name]) for place, name in enumerate(numbers)},
+            **{f"n{place}": number_of(row[name]) for place, name in enumerate(numbers)},
         }
         for row in table.to_pylist()
     ]
@@ -106,7 +115,7 @@ def _lines(table: pa.Table, numbers: list[str]) -> Spec:
             "mark": {"type": "line", "point": len(rows) <= 500},
             "encoding": {
                 "x": {"field": "window", "title": "window"} | time_axis(table, "window_start"),
-                "y": _scaled(rows, f"n{place}", name),
+                "y": scaled(rows, f"n{place}", name),
                 **colour,
             },
         }
@@ -122,7 +131,7 @@ def _bars(table: pa.Table, numbers: list[str]) -> Spec:
         {
             "group": label_of(row, groups) or f"row {place}",
             "order": place,
-            **{f"n{number}": _number(row[name]) for number, name in enumerate(numbers)},
+            **{f"n{number}": number_of(row[name]) for number, name in enumerate(numbers)},
         }
         for place, row in enumerate(table.to_pylist(), 1)
     ]
@@ -132,7 +141,7 @@ def _bars(table: pa.Table, numbers: list[str]) -> Spec:
             "mark": "bar",
             "encoding": {
                 "y": {"field": "group", "sort": {"field": "order"}, "title": " ".join(groups)},
-                "x": _scaled(rows, f"n{place}", name),
+                "x": scaled(rows, f"n{place}", name),
             },
         }
         for place, name in enumerate(numbers)
@@ -145,7 +154,7 @@ def _matches(table: pa.Table, time: str) -> tuple[Spec, str]:
     rows = []
     for place, row in enumerate(table.slice(0, MATCHES_MAX).to_pylist(), 1):
         for event in row["events"]:
-            times = [v for k, v in event.items() if k != "variable" and _is_time(v)]
+            times = [v for k, v in event.items() if k != "variable" and is_time(v)]
             at = event.get(time, times[0] if times else None)
             label = row.get("match_id", place)
             rows.append({"match": label, "time": json_time(at), "variable": event["variable"]})
@@ -186,70 +195,3 @@ def _situations(table: pa.Table) -> tuple[Spec, str]:
     more = len(partitions) > MATCHES_MAX
     note = f"the chart has the first {MATCHES_MAX} of {len(partitions):,} lines" * more
     return spec_of(rows, width=640, mark=mark, encoding=encoding), note
-
-
-# ---------------------------------------------------------------------------------------
-# Values
-
-
-_CLOCK = "%H:%M"
-_TEMPORAL: Spec = {"type": "temporal", "scale": {"type": "utc"}}
-QUANTITATIVE: Spec = {
-    "type": "quantitative",
-    "scale": {"zero": False},
-    "axis": {"tickCount": 6},  # Numbers of times are long.
-}
-
-
-def time_axis(table: pa.Table, name: str) -> Spec:
-    """Choose the kind of an axis: times in UTC, or whole numbers."""
-    if not pa.types.is_timestamp(table.schema.field(name).type):
-        return QUANTITATIVE
-    return date_axis([json_time(value) for value in table[name].to_pylist()])
-
-
-def date_axis(times: list[str]) -> Spec:
-    """Choose what an axis of times shows: the hour, if all are of one day; else also the day."""
-    days = {time[:10] for time in times}
-    shown = _CLOCK if len(days) == 1 else f"%Y-%m-%d {_CLOCK}"
-    title = f"UTC, {min(days)}" if len(days) == 1 else "UTC"
-    return _TEMPORAL | {"axis": {"format": shown, "labelOverlap": True}, "title": title}
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, dt.datetime | dt.date)
-
-
-def json_time(value: Any) -> Any:
-    """Write a time as JSON has it: times without a zone are in UTC."""
-    if isinstance(value, dt.datetime):
-        zoned = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
-        return zoned.astimezone(dt.UTC).isoformat()
-    return value.isoformat() if isinstance(value, dt.date) else value
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _scaled(rows: list[dict[str, Any]], field: str, title: str) -> Spec:
-    """Choose a linear or, for numbers of very different sizes, a logarithmic scale."""
-    known = [abs(row[field]) for row in rows if row[field]]
-    axis: Spec = {"field": field, "type": "quantitative", "title": title}
-    if not known or max(known) / min(known) <= LOGARITHMIC_FROM:
-        return axis
-    powers = math.floor(math.log10(max(known)))
-    step = max(1, math.ceil(powers / 5))
-    # Vega's own marks of this scale are evenly spaced numbers, all at its end.
-    marks = [0, *(10.0**power for power in range(step, powers + 1, step))]
-    return axis | {"scale": {"type": "symlog"}, "axis": {"values": marks, "format": "~g"}}
-
-
-def spec_of(rows: list[dict[str, Any]], **parts: Any) -> Spec:
-    """Build a specification with its data."""
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "data": {"values": rows},
-        "background": "white",
-        **parts,
-    }

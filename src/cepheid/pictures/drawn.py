@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.pictures.charts import Spec
+from cepheid.pictures.axes import Spec
 
 ENDINGS = (".png", ".svg", ".html")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.pictures.charts import Spec, spec_of
+from cepheid.pictures.axes import Spec, spec_of
 from cepheid.pictures.dots import label
 
 GROUPS_MAX = 12
-_WHOLE: Spec = {"tickMinStep": 1}
+_WHOLE: Spec = {"tickMinStep": 1, "tickCount": 6}
 _STEPS = ("step", "variable", "keys", "share_of_first")
 
 

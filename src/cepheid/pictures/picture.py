@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cepheid.options import refuse
-from cepheid.pictures.charts import Spec
+from cepheid.pictures.axes import Spec
 from cepheid.pictures.drawn import ENDINGS, can_draw, drawn, need_drawing
 
 MIME = "application/vnd.vegalite.v6+json"

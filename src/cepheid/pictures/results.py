@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,16 +10,20 @@ import pyarrow as pa
 from cepheid.events.arriving import as_table
 from cepheid.events.files import find_files, read_all
 from cepheid.options import is_frame, names_in
+from cepheid.pictures.blame import is_blame
 from cepheid.pictures.charts import chart_of
 from cepheid.pictures.dots import Lanes
 from cepheid.pictures.funnels import funnel_of, is_funnel
 from cepheid.pictures.picture import Picture
 from cepheid.pictures.shown_times import ShownTimes
+from cepheid.pictures.sweeps import Swept
 from cepheid.pictures.timelines import timeline_of
 from cepheid.plans.plan import Plan
 
 ROWS_MAX = 20_000
 """Rows of a result that pictures look at."""
+SWEPT_MAX = 1_000_000
+"""Rows of a sweep, which are counted."""
 
 
 def chart(result: object, *, time: str = "ts", time_unit: str = "us") -> Picture:
@@ -100,16 +104,33 @@ def funnel(result: object) -> Picture:
     return Picture("a funnel", *funnel_of(rows_of(result)))
 
 
-def best(result: object, lanes: Lanes, time_unit: str, events: object = None) -> Picture:
+def swept_chart(result: object, lanes: Lanes, time_unit: str, swept: Sequence[Swept]) -> Picture:
+    """Draw the numbers of a result; those of a sweep along its parameters."""
+    table = ShownTimes(lanes.time, time_unit).of(rows_of(result, SWEPT_MAX if swept else ROWS_MAX))
+    return Picture("a chart", *chart_of(table, lanes.time, swept))
+
+
+def best(
+    result: object,
+    lanes: Lanes,
+    time_unit: str,
+    events: object = None,
+    swept: Sequence[Swept] = (),
+) -> Picture:
     """Draw a result as what shows most: a funnel, a timeline of matches, or a chart."""
     table = rows_of(result)
     if is_funnel(table):
         return funnel(table)
     names = set(table.column_names)
-    if "events" in names or "situation" in names or any(n.endswith("_te") for n in names):
+    if (
+        is_blame(table)
+        or "events" in names
+        or "situation" in names
+        or any(n.endswith("_te") for n in names)
+    ):
         options: dict[str, Any] = {"by": lanes.by, "time": lanes.time, "type": lanes.type}
         return timeline(table, events, **options, time_unit=time_unit)
-    return chart(table, time=lanes.time, time_unit=time_unit)
+    return swept_chart(result, lanes, time_unit, swept)
 
 
 def lanes_of(plan: Plan) -> Lanes:
@@ -119,15 +140,15 @@ def lanes_of(plan: Plan) -> Lanes:
     return Lanes(tuple(by), plan.time, plan.type or "")
 
 
-def rows_of(result: Any) -> pa.Table:
+def rows_of(result: Any, most: int = ROWS_MAX) -> pa.Table:
     """Convert the first rows of a result to Arrow."""
     if type(result).__module__.startswith("pyspark."):
-        rows: pa.Table = result.limit(ROWS_MAX).toArrow()
+        rows: pa.Table = result.limit(most).toArrow()
         return rows
     if is_frame(result):
-        result = result.head(ROWS_MAX)
+        result = result.head(most)
     table = result if isinstance(result, pa.Table) else as_table(result)
-    return table.slice(0, ROWS_MAX)
+    return table.slice(0, most)
 
 
 def columns_of(events: object, lanes: Lanes) -> pa.Table:

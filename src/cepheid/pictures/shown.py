@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from cepheid.options import is_frame
 from cepheid.pictures import results
 from cepheid.pictures.dots import Lanes
 from cepheid.pictures.picture import Picture
+from cepheid.pictures.sweeps import Swept, swept_of
 from cepheid.plans.plan import Plan
 
 
@@ -24,18 +25,26 @@ class Shown:
         The rows, as ``run`` returns them.
     """
 
-    def __init__(self, result: Any, events: object, lanes: Lanes, time_unit: str) -> None:
+    def __init__(
+        self,
+        result: Any,
+        events: object,
+        lanes: Lanes,
+        time_unit: str,
+        swept: Sequence[Swept] = (),
+    ) -> None:
         self.result = result
         self._events = events
         self._lanes = lanes
         self._unit = time_unit
+        self._swept = swept
 
     def chart(self) -> Picture:
-        """Draw numbers: windows as lines, groups as bars."""
-        return results.chart(self.result, time=self._lanes.time, time_unit=self._unit)
+        """Draw numbers: windows as lines, groups as bars, a sweep along its parameters."""
+        return results.swept_chart(self.result, self._lanes, self._unit, self._swept)
 
     def timeline(self, by: Iterable[str] | None = None) -> Picture:
-        """Draw matches, situations and windows on a timeline, with the events as dots.
+        """Draw matches, situations, windows and blame on a timeline, with the events as dots.
 
         Parameters
         ----------
@@ -58,7 +67,7 @@ class Shown:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """Show the picture that tells most; a result that cannot be drawn as text."""
         try:
-            best = results.best(self.result, self._lanes, self._unit, self._events)
+            best = results.best(self.result, self._lanes, self._unit, self._events, self._swept)
         except DataError:
             return {"text/plain": repr(self)}
         return best._repr_mimebundle_(include, exclude)
@@ -67,4 +76,4 @@ class Shown:
 def shown(plan: Plan, result: Any, events: object, time_unit: str) -> Shown:
     """Combine a result with the events that can be drawn beside it: those of this process."""
     drawable = events if isinstance(events, str | pa.Table | list) or is_frame(events) else None
-    return Shown(result, drawable, results.lanes_of(plan), time_unit)
+    return Shown(result, drawable, results.lanes_of(plan), time_unit, swept_of(plan))

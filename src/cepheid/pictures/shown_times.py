@@ -42,6 +42,9 @@ class ShownTimes(NamedTuple):
         if "events" in names:
             place = table.column_names.index("events")
             table = table.set_column(place, "events", self._in_events(table["events"]))
+        if "event" in names and pa.types.is_struct(table.schema.field("event").type):
+            place = table.column_names.index("event")
+            table = table.set_column(place, "event", self._in_event(table["event"]))
         return table
 
     def of_events(self, events: pa.Table) -> pa.Table:
@@ -74,12 +77,25 @@ class ShownTimes(NamedTuple):
             return column
         return pa.chunked_array([self._converted(chunk, place) for chunk in column.chunks])
 
-    def _converted(self, lists: pa.Array[Any], place: int) -> pa.Array[Any]:
-        events = pc.list_flatten(lists)
+    def _in_event(self, column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+        """Convert the times of the events of BLAME."""
+        place = column.type.get_field_index(self.time)
+        if (
+            place < 0
+            or not column.num_chunks
+            or not self._are_dates(pc.struct_field(column, [place]))
+        ):
+            return column
+        return pa.chunked_array([self._with_dates(chunk, place) for chunk in column.chunks])
+
+    def _with_dates(self, events: Any, place: int) -> Any:
         fields = [events.type.field(n) for n in range(events.type.num_fields)]
         values = [pc.struct_field(events, [n]) for n in range(len(fields))]
         values[place] = values[place].cast(_KINDS[self.unit])
-        named = pa.StructArray.from_arrays(values, [field.name for field in fields])
+        return pa.StructArray.from_arrays(values, [field.name for field in fields])
+
+    def _converted(self, lists: pa.Array[Any], place: int) -> pa.Array[Any]:
+        named = self._with_dates(pc.list_flatten(lists), place)
         lengths = pc.list_value_length(lists)
         ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
         return pa.ListArray.from_arrays(ends, named)

@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from cepheid.errors import DataError, Diagnostic
-from cepheid.pictures.charts import QUANTITATIVE, Spec, date_axis, json_time, lists_events, spec_of
+from cepheid.pictures.axes import QUANTITATIVE, Spec, date_axis, json_time, spec_of
+from cepheid.pictures.blame import blame_of, is_blame
+from cepheid.pictures.charts import lists_events
 from cepheid.pictures.dots import LANES_MAX, Lanes, count_dots, label
 from cepheid.pictures.shown_times import WINDOW
 
@@ -31,7 +33,7 @@ def timeline_of(
     Parameters
     ----------
     table
-        The rows: matches, situations, windows, or rows with a time.
+        The rows: matches, situations, windows, the events of BLAME, or rows with a time.
     events
         The events that the query ran over; they become dots, counted in bins of time.
     lanes
@@ -42,6 +44,8 @@ def timeline_of(
     DataError
         E582 if no row has a time.
     """
+    if is_blame(table):
+        return blame_of(table, lanes)
     spans, points, note = _marks(table, lanes)
     wanted = list(dict.fromkeys(row["lane"] for row in [*spans, *points]))
     if len(wanted) > LANES_MAX:

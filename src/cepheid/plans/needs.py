@@ -14,6 +14,11 @@ from enum import StrEnum
 
 import msgspec
 
+LIVE_ON_DEVICE = (
+    "live, a GPU runs situations, SELECT over one stream, and aggregates of patterns with SLIDE"
+)
+"""Why other live queries run on the CPU."""
+
 
 class Strategy(StrEnum):
     """A strategy to split a query into tasks."""
@@ -54,8 +59,11 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     not_composed, not_by_time, no_panes, not_on_device
         Why stretches of events cannot be summarised, why the query cannot be split by time, why the
         panes of a live query cannot be summarised independently, why no GPU can run the query.
-    pane
-        The length of the panes that tasks of a live query summarise, in ticks of the events.
+    pane, within
+        The length of the panes that tasks of a live query summarise, and that of its windows, in
+        ticks of the events.
+    not_split
+        Why hot keys of a live query cannot be split by panes.
     """
 
     files: StrategyChoice
@@ -72,6 +80,8 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     no_panes: str
     not_on_device: str
     pane: int = 0
+    within: int = 0
+    not_split: str = "only aggregates of trends are split"
 
 
 def needs_by_key(keys: tuple[str, ...], why: str) -> Needs:

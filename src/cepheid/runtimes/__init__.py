@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid.jobs.kind import TaskKind, kind_of
 from cepheid.kinds import table as _kinds  # noqa: F401  # makes all kinds known
-from cepheid.options import Held, LiveOptions, holder_of, refuse
+from cepheid.options import DEVICES, Held, LiveOptions, holder_of, one_of, refuse
+from cepheid.plans.needs import LIVE_ON_DEVICE
 
 if TYPE_CHECKING:
     from cepheid.api import CompiledQuery
@@ -280,7 +281,7 @@ def stream(query: CompiledQuery, events: Any, asked: LiveOptions) -> Any:
     from cepheid.jobs.streams import named_streams
     from cepheid.runtimes.spark.stream import stream_frame
 
-    if asked.changes is not None:
+    if asked.changes is not None or _follows_late_events(query, asked):
         from cepheid.runtimes.spark.live_changes import stream_changes
 
         return stream_changes(query, events, asked)
@@ -296,6 +297,14 @@ def stream(query: CompiledQuery, events: Any, asked: LiveOptions) -> Any:
     return stream_frame(query, streams[0], asked)
 
 
+def _follows_late_events(query: CompiledQuery, asked: LiveOptions) -> bool:
+    """Check whether late events change rows as any change does, since rows have no versions."""
+    plan, kind = query.plan, kind_of(query.plan)
+    if asked.late != "correct" or len(plan.streams) > 1:
+        return False
+    return not isinstance(kind, TaskKind) or bool(kind.why_no_versions(plan))
+
+
 def stream_workload(queries: Workload, events: Any, asked: LiveOptions) -> Any:
     """Run several queries over a Spark stream."""
     from cepheid.runtimes.spark import rules as spark_rules
@@ -304,15 +313,21 @@ def stream_workload(queries: Workload, events: Any, asked: LiveOptions) -> Any:
 
 
 def live(
-    query: CompiledQuery, schema: Any, watermark: str | None, state: bytes | None, changes: object
-) -> Any:
+    query: CompiledQuery, schema: Any, watermark: str | None, state: bytes | None, changes: object,
+    device: str,
+) -> Any:  # fmt: skip
     """Run a query over a stream, or over a table that changes, in this process."""
     from cepheid.jobs.changes.asked import Changes
     from cepheid.runtimes.live_query import LiveQuery
     from cepheid.runtimes.staged import Staged
 
     asked = Changes.of(changes)
+    one_of("device", device, DEVICES)
     as_stage = kind_of(query.plan).lives_as_stage(query.plan)
+    if device == "gpu" and (asked is not None or len(query.plan.streams) > 1 or as_stage):
+        from cepheid.accelerator.failures import refuse_query
+
+        raise refuse_query(LIVE_ON_DEVICE, query.plan.text)
     if asked is None and len(query.plan.streams) > 1 and not as_stage:
         from cepheid.runtimes.live_streams import LiveStreams
 
@@ -321,7 +336,7 @@ def live(
         return LiveStreams(query, schemas, watermark or "0 seconds", state)
     if asked is None:
         staged = Staged(query) if as_stage else query
-        return LiveQuery(staged, _columns(schema), watermark or "0 seconds", state)
+        return LiveQuery(staged, _columns(schema), watermark or "0 seconds", state, device)
     from cepheid.runtimes.live_changes import LiveChanges
 
     return LiveChanges(query, _columns(schema), watermark, state, asked)

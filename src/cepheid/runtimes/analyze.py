@@ -18,6 +18,7 @@ from cepheid.jobs.ordering import slices, sort_events
 from cepheid.jobs.sources import EventSource, source_of
 from cepheid.jobs.why import Question, count_events
 from cepheid.options import Held, holder_of
+from cepheid.runtimes.row_groups import groups_read
 from cepheid.runtimes.why import LocalCounting, question_of
 
 STATE_EVENTS_MAX = 2_000_000
@@ -48,7 +49,7 @@ def analyze_in_process(query: Any, streams: Sequence[Any]) -> Analysis:
         events=events,
         kept=kept_events(question, counting),
         event_bytes=sum(size for _, size in read),
-        reads=_store_reads(query, given),
+        reads=(*_store_reads(query, given), *_file_reads(query, sources)),
         partial=tuple(kind_of(question.plan).partial_results(question, counting)),
         state=(*_state(question, sources, events), LIVE),
         rows=(("", rows),),
@@ -113,6 +114,16 @@ def _store_reads(query: Any, given: Sequence[Any]) -> tuple[str, ...]:
         return ()
     stores = dict(zip(query.plan.streams, given, strict=True)) if query.plan.streams else given[0]
     return tuple(runtimes.explain_store(query, stores, analyze=True).split("\n"))
+
+
+def _file_reads(query: Any, sources: Sequence[EventSource]) -> tuple[str, ...]:
+    """Tell how many row groups of Parquet files are read, if some cannot have an event for it."""
+    if len(sources) != 1 or not isinstance(sources[0].events, list):
+        return ()
+    read, total = groups_read(query.with_schema(sources[0].schema).plan, sources[0].events)
+    if read == total:
+        return ()
+    return (f"{read:,} of {total:,} row groups; the others have no event that fits a condition",)
 
 
 def _state(question: Question, sources: Sequence[EventSource], events: int) -> tuple[str, ...]:

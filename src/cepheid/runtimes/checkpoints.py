@@ -17,6 +17,7 @@ from cepheid.decoding import from_json
 
 BUCKETS_SETTING = "spark.cepheid.buckets"
 """The setting of a Spark session for the number of buckets of live queries."""
+BUCKETS_MAX = 1000
 
 _NOTE = "_cepheid.json"
 _TASKS = "spark.sql.shuffle.partitions"
@@ -51,6 +52,13 @@ def clear_unplanned(checkpoint: Path) -> bool:
     return True
 
 
+class Move(msgspec.Struct, frozen=True):
+    """Buckets that move to another number of tasks: Spark takes the number of a micro-batch."""
+
+    number: int
+    tasks: int
+
+
 class Note(msgspec.Struct, frozen=True):
     """The notes that Cepheid writes into a checkpoint that it starts.
 
@@ -63,12 +71,15 @@ class Note(msgspec.Struct, frozen=True):
         before this one.
     since, backfill
         The time from which on live events count, and the store that has those before it.
+    move
+        What was begun when the query was stopped for the last time.
     """
 
     buckets: int
     first_batch: int = 0
     since: str | None = None
     backfill: str | None = None
+    move: Move | None = None
 
 
 def read_note(checkpoint: Path) -> Note | None:
@@ -80,12 +91,19 @@ def read_note(checkpoint: Path) -> Note | None:
     note = checkpoint / _NOTE
     if note.is_file():
         return from_json(note.read_bytes(), Note)
-    planned = _last(checkpoint / "offsets")
-    if planned < 0:
-        return None
-    path = checkpoint / "offsets" / str(planned)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return Note(int(msgspec.json.decode(lines[1])["conf"][_TASKS]))
+    planned = last_planned(checkpoint)
+    return None if planned < 0 else Note(tasks_of(checkpoint, planned))
+
+
+def last_planned(checkpoint: Path) -> int:
+    """Return the number of the last micro-batch that was planned, -1 if there is none."""
+    return _last(checkpoint / "offsets")
+
+
+def tasks_of(checkpoint: Path, number: int) -> int:
+    """Return the number of tasks of a micro-batch, by its plan."""
+    lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
+    return int(msgspec.json.decode(lines[1])["conf"][_TASKS])
 
 
 def write_note(checkpoint: Path, note: Note) -> None:

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
-from cepheid.accelerator.failures import DeviceError, message_of, reporting_failures, warn_once
-from cepheid.errors import Diagnostic, UnsupportedError
+from cepheid.accelerator.experience import Experience
+from cepheid.accelerator.failures import (
+    DeviceError,
+    message_of,
+    refuse_query,
+    reporting_failures,
+    warn_once,
+)
+from cepheid.accelerator.schedule import FEW_THREADS, Place
 from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.events.files import names_read
 from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import sort_events
 from cepheid.jobs.sources import source_of
-from cepheid.plans.plan import Plan, SelectPlan
+from cepheid.plans.plan import (
+    Evaluator,
+    Plan,
+    RowPatternPlan,
+    SelectPlan,
+    SituationPlan,
+    TrendPlan,
+    WindowKind,
+)
+from cepheid.plans.selection import Extent
+from cepheid.plans.sweep import SweepPlan
 from cepheid.runtimes import local
 
 BATCH_ROWS = 1 << 24
@@ -28,8 +46,23 @@ SMALL_ROWS = 1 << 20
 SMALL_PATTERN = 1 << 19
 """The same for patterns, for which the CPU does more."""
 
+SMALL_EDGES = 1 << 17
+"""The same for patterns with edge predicates or NOT, for which the CPU does still more."""
+
+SMALL_SUMS = 1 << 16
+"""The same for sums, minima and maxima of windows without SLIDE."""
+
+SMALL_SLIDING = 1 << 19
+"""The same for aggregates of SELECT in windows that overlap."""
+
 SMALL_JOIN = 1 << 14
-"""The same for joins, which look at many candidates for an event."""
+"""The same for joins, which look at many candidates for an event, and for sweeps."""
+
+NEVER = 1 << 62
+"""No table has so many events: nobody has measured whether a GPU is faster."""
+
+_EXPERIENCE = Experience()
+"""The times of runs with ``device="auto"`` in this process."""
 
 
 def explain_device(plan: Plan) -> str:
@@ -42,14 +75,51 @@ def explain_device(plan: Plan) -> str:
         return f"device  cpu: the GPU does not work: {name}"
     if found is not Found.GPU:
         return f"device  cpu: {name}"
-    return f"device  gpu: {name}; tables of fewer than {least_rows(plan):,} events stay on the cpu"
+    if stays_by_keys(plan):
+        return "device  cpu: with keys, its threads are faster than a GPU whose events they read"
+    if least_rows(plan) == NEVER:
+        return "device  cpu: whether a GPU is faster was not measured"
+    few = f"tables of fewer than {least_rows(plan):,} events"
+    return f"device  gpu: {name}; {few} stay on the cpu, unless runs show that they should not"
+
+
+def stays_by_keys(plan: Plan) -> bool:
+    """Check whether a pattern has keys, by which the host would sort events for a GPU."""
+    return (
+        isinstance(plan, TrendPlan)
+        and bool(plan.partition.attributes)
+        and plan.choice.evaluator is Evaluator.LINEAR
+        and plan.window.kind is not WindowKind.TRAILING
+        and pa.cpu_count() > FEW_THREADS
+    )
 
 
 def least_rows(plan: Plan) -> int:
-    """Find the number of events from which on a query runs on a GPU that is not requested."""
+    """Find the number of events from which on a query usually runs on a GPU, with ``auto``."""
+    if isinstance(plan, SweepPlan):
+        return SMALL_JOIN
+    if isinstance(plan, TrendPlan):
+        return _least_of_pattern(plan)
+    if isinstance(plan, SituationPlan | RowPatternPlan):
+        return NEVER
     if not isinstance(plan, SelectPlan):
         return SMALL_PATTERN
-    return SMALL_JOIN if len(plan.streams) > 1 else SMALL_ROWS
+    if len(plan.streams) > 1:
+        return SMALL_JOIN
+    window = plan.select.window
+    overlap = window.extent is Extent.TIME and window.slide < window.within
+    return SMALL_SLIDING if overlap else SMALL_ROWS
+
+
+def _least_of_pattern(plan: TrendPlan) -> int:
+    """Find the number of events for a pattern: the more the CPU does for each, the fewer."""
+    counts = all(one.function in ("COUNT", "LOG2") for one in plan.output.aggregates)
+    if plan.window.kind is WindowKind.TRAILING and not counts and not plan.lists_matches:
+        return SMALL_SUMS
+    guarded = any(pattern.guards for pattern in plan.patterns)
+    if guarded or plan.choice.evaluator is Evaluator.INDEXED:
+        return SMALL_EDGES
+    return SMALL_PATTERN
 
 
 def wants_gpu(device: Device) -> bool:
@@ -69,13 +139,6 @@ def wants_gpu(device: Device) -> bool:
     if found is Found.BROKEN:
         warn_once(f"the GPU does not work: {name}")
     return found is Found.GPU
-
-
-def refuse_query(why: str, text: str) -> UnsupportedError:
-    """Build the diagnostic of a query that a GPU cannot run."""
-    helps = ('use device="auto", which runs such queries on the CPU',)
-    message = f"this query does not run on a GPU: {why}"
-    return UnsupportedError([Diagnostic("E552", message, helps=helps)], text)
 
 
 def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
@@ -99,10 +162,27 @@ def run_on(compiled: local.CompiledQueryLike, events: Any, name: str) -> Any:
         source = timed_table(as_table(events), compiled.times)
     plan = compiled.with_schema(source.schema).plan
     rows = len(source) if isinstance(source, pa.Table) else None
-    if not _fits(plan, device, rows):
-        return like(events, local.run_events(compiled, source))
     forced = device is Device.GPU
-    return like(events, _answer(compiled, plan, source, forced=forced))
+    if not fits(plan, None, forced=forced):
+        return like(events, local.run_events(compiled, source))
+    if forced or rows is None:
+        return like(events, _answer(compiled, plan, source, forced=forced))
+    return like(events, _answer_where_faster(compiled, plan, source))
+
+
+def _answer_where_faster(
+    compiled: local.CompiledQueryLike, plan: Plan, table: pa.Table
+) -> pa.Table:
+    """Run a query that a GPU can run on the processor that took less time for it so far."""
+    rows = len(table)
+    place = _EXPERIENCE.choose(plan.text, rows, least_rows(plan))
+    begun = time.perf_counter()
+    if place is Place.CPU:
+        found: pa.Table = local.run_events(compiled, table)
+    else:
+        found = _answer(compiled, plan, table, forced=False)
+    _EXPERIENCE.note(plan.text, rows, place, time.perf_counter() - begun)
+    return found
 
 
 def run_read(compiled: local.CompiledQueryLike, events: Any) -> pa.Table:
@@ -116,7 +196,7 @@ def run_read(compiled: local.CompiledQueryLike, events: Any) -> pa.Table:
     wants_gpu(Device.GPU)
     source = source_of(events, compiled.times)
     plan = compiled.with_schema(source.schema).plan
-    _fits(plan, Device.GPU, None)
+    fits(plan, None, forced=True)
     table = source.whole(names_read(plan.columns, source.schema) or source.schema.names)
     return _answer(compiled, plan, table, forced=True)
 
@@ -130,26 +210,43 @@ def join_on(plan: SelectPlan, tables: Sequence[pa.Table], name: str) -> pa.Table
         As of ``run_on``.
     """
     device = parse_device(name)
-    if not wants_gpu(device) or not _fits(plan, device, sum(map(len, tables))):
+    forced = device is Device.GPU
+    if not wants_gpu(device) or not fits(plan, sum(map(len, tables)), forced=forced):
         return None
     try:
         with reporting_failures():
             return kind_of(plan).device_job(plan).answer_streams(tables)
     except DeviceError as error:
-        if device is Device.GPU:
+        if forced:
             raise
         warn_once(message_of(error))
     return None
 
 
-def _fits(plan: Plan, device: Device, rows: int | None) -> bool:
+def live_steps_on(plan: Plan, schema: pa.Schema, name: str) -> Any:
+    """Create the step function of a live query on the requested device; None for the CPU's.
+
+    Raises
+    ------
+    UnsupportedError
+        E551 if there is no GPU, E552 if the query cannot use it live, E554 if it does not work;
+        only if it was asked for.
+    """
+    device, kind = parse_device(name), kind_of(plan)
+    if not wants_gpu(device):
+        return None
+    forced, why = device is Device.GPU, kind.why_not_live_on_device(plan)
+    if why and forced:
+        raise refuse_query(why, plan.text)
+    return None if why else kind.device_steps(plan, schema, forced=forced)
+
+
+def fits(plan: Plan, rows: int | None, *, forced: bool) -> bool:
     """Check whether a query runs on the GPU; refuse one for which it was asked (E552)."""
     why = kind_of(plan).why_not_on_device(plan)
-    if device is Device.GPU:
-        if why:
-            raise refuse_query(why, plan.text)
-        return True
-    return not why and (rows is None or rows >= least_rows(plan))
+    if forced and why:
+        raise refuse_query(why, plan.text)
+    return forced or (not why and (rows is None or rows >= least_rows(plan)))
 
 
 def _answer(

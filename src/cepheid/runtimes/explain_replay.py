@@ -12,6 +12,7 @@ def explain_replay(replay: ReplayPlan, effort: Effort | None) -> str:
     lines = [f"store  {how}", f"  because {replay.reason}"]
     if replay.cover is not None:
         lines.append(f"  intervals  {len(replay.cover.begins):,}")
+        lines += [f"  shortened  {bound}" for bound in replay.bounds]
     lines.append(
         f"  row groups  estimated {replay.expected:,.0f}, planned {replay.groups:,} of "
         f"{replay.total:,}"

@@ -14,7 +14,14 @@ import pyarrow as pa
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.ahead import read_ahead
-from cepheid.events.files import content_of, count_events, find_files, names_read, read_all
+from cepheid.events.files import (
+    content_of,
+    count_events,
+    find_files,
+    names_read,
+    read_all,
+    schema_of_file,
+)
 from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import local_job
@@ -31,6 +38,7 @@ from cepheid.runtimes.local import (
     run_table,
 )
 from cepheid.runtimes.notices import watched, watched_tables
+from cepheid.runtimes.row_groups import group_choice
 
 Progress = Callable[[int], None]
 """Called repeatedly with the number of events read, or with the place of the file that is."""
@@ -58,14 +66,15 @@ def run_files(
     DataError
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
-    schema = next(read_all(files[:1], None, compiled.times, batch_rows=1)).schema
+    schema = schema_of_file(files[0], compiled.times)
     plan = compiled.with_schema(schema).plan
     # Dictionaries of one file and texts of another are no column.
     parquet = all(content_of(file.name) == "parquet" for file in files)
     encoded = kind_of(plan).encoded(plan) if parquet else ()
+    groups = group_choice(plan) if parquet else None
 
     def read(names: Sequence[str] | None) -> Iterator[pa.Table]:
-        tables = read_all(files, names, compiled.times, opened, encoded)
+        tables = read_all(files, names, compiled.times, opened, encoded, groups=groups)
         return _counted(read_ahead(tables), progress)
 
     return watched(plan, lambda: _run_plan(plan, files, schema, read))
@@ -121,11 +130,12 @@ def list_files(
     DataError
         E501 if a file cannot be read, E509 if the events are unordered and too many to sort.
     """
-    schema = next(read_all(files[:1], None, compiled.times)).schema
+    schema = schema_of_file(files[0], compiled.times)
     plan = check_lists(compiled.with_schema(schema).plan)
     job = lower(plan)
     names = names_read(plan.columns, schema)
-    read = _counted(read_ahead(read_all(files, names, compiled.times, opened)), progress)
+    tables = read_all(files, names, compiled.times, opened, groups=group_choice(plan))
+    read = _counted(read_ahead(tables), progress)
     batches = with_ties_ordered(read, plan)
     if not _in_order(files, compiled.times):
         if count_events(files) > SORT_ROWS_MAX:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +12,13 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic, UnsupportedError
 from cepheid.events.arriving import as_table, like, plain_schema
 from cepheid.events.nanoseconds import in_units_of
-from cepheid.events.temporal import FOREVER, LONG_AGO, length_us
+from cepheid.events.temporal import FOREVER, LONG_AGO, TIME_MAX, length_us
 from cepheid.events.text_times import timed_schema, timed_table
 from cepheid.jobs.bucket import Arrived, bucket_of, open_bucket, write_bucket
 from cepheid.jobs.continuing import continued
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import ordered
-from cepheid.jobs.steps import HasWindows, Steps, take_until
+from cepheid.jobs.steps import HasWindows, Steps, is_a, take_until
 from cepheid.jobs.tables import with_columns
 from cepheid.jobs.watermarks import in_ticks
 from cepheid.jobs.work import Work
@@ -30,8 +30,17 @@ from cepheid.runtimes.single_events import SingleEvents
 KIND = "a live query in one process"
 """The name of its state, for messages."""
 
-GATHERED_ROWS = 1 << 15
-"""So many events are processed at once, at most, while no row can leave."""
+GATHERED_ROWS = 1 << 13
+"""So many events are processed at once, at most, while no row can leave.
+
+The step that closes windows waits for those that are left: of twice as many, half again as long.
+"""
+
+GATHERED_FOR_DEVICE = 1 << 20
+"""The same where a GPU may process them, which needs many."""
+
+FORGET_STEPS = 8
+"""Keys without a window are dropped after so many steps; most of them come again in the next."""
 
 SINGLE_ROWS = 1 << 10
 """So many single events become a table, which takes a millisecond; rows must not wait for more."""
@@ -47,11 +56,12 @@ class LiveQuery:
     """
 
     def __init__(
-        self, compiled: CompiledQueryLike, schema: pa.Schema, watermark: str, state: bytes | None
-    ) -> None:
+        self, compiled: CompiledQueryLike, schema: pa.Schema, watermark: str, state: bytes | None,
+        device: str = "cpu",
+    ) -> None:  # fmt: skip
         self._times = compiled.times
         schema = timed_schema(plain_schema(schema), self._times)
-        started = _Started.of(compiled.with_schema(schema).plan, schema)
+        started = _Started.of(compiled.with_schema(schema).plan, schema, device)
         before = open_bucket(KIND, state)
         started, self._work = continued(started, started.work, before, KIND)
         self._job, self._plan = started.job, started.job.plan
@@ -62,8 +72,12 @@ class LiveQuery:
         self._nothing = self._job.nothing()
         self._schema = self._work.schema
         self._is_flat = not any(map(_has_parts, self._schema.types))
+        self._time_place = self._schema.get_field_index(self._plan.time)
+        time = self._schema.field(self._time_place).type if self._time_place >= 0 else pa.null()
+        self._is_micros = pa.types.is_timestamp(time) and time.unit == "us"
         self._gathered: list[pa.Table] = []
-        self._gathered_rows = 0
+        self._gathered_rows = self._steps = 0
+        self._gathered_most = GATHERED_ROWS if device == "cpu" else GATHERED_FOR_DEVICE
         self._singles = SingleEvents(self._schema, self._plan.time)
         self._latest = self._rows_at = LONG_AGO
         if len(self._waiting):
@@ -114,16 +128,28 @@ class LiveQuery:
 
     def _feed(self, table: pa.Table) -> pa.Table:
         """Gather events; process them if rows can leave, or many have come."""
-        times = read_times(Columns(table), self._plan.time)
-        if self._until is not None and len(times) and int(times.min()) < self._until:
+        if not len(table):
+            return self._nothing
+        times = self._times_of(table)
+        latest = int(times.max())
+        if self._until is not None and int(times.min()) < self._until:
             early = times < self._until
             self.late += int(early.sum())
-            table, times = table.filter(pa.array(~early)), times[~early]
-        if not len(times):
-            return self._nothing
+            if early.all():
+                return self._nothing
+            table = table.filter(pa.array(~early))
         self._gathered_tables().append(table)
         self._gathered_rows += len(table)
-        return self._pass(int(times.max()))
+        return self._pass(latest)
+
+    def _times_of(self, table: pa.Table) -> NDArray[np.int64]:
+        """Read the times of events; a small batch of plain ones without a look at the rest."""
+        column = table.column(self._time_place) if self._is_micros else None
+        if column is not None and column.num_chunks == 1 and not column.null_count:
+            times: NDArray[np.int64] = column.chunk(0).to_numpy().view(np.int64)
+            if times.min() >= -TIME_MAX and times.max() <= TIME_MAX:
+                return times
+        return read_times(Columns(table), self._plan.time)
 
     def _pass(self, latest: int) -> pa.Table:
         """Let the watermark follow the latest event that came; return the rows that leave."""
@@ -132,7 +158,8 @@ class LiveQuery:
         until = self._latest - self._delay
         if self._until is not None and until <= self._until:
             return self._nothing
-        if until < self._rows_at and self._gathered_rows + len(self._singles) < GATHERED_ROWS:
+        gathered = self._gathered_rows + len(self._singles)
+        if until < self._rows_at and gathered < self._gathered_most:
             self._until = until
             return self._nothing
         return self._take(until)
@@ -152,6 +179,8 @@ class LiveQuery:
         """Serialize the state, for ``q.live(schema, state=...)``; late events are counted anew."""
         if self._gathered_tables() and self._until is not None:
             self._take(self._until)  # Events are gathered only while no row can leave.
+        if self._until is not None:
+            self._state = self._job.forget(self._state, self._until)
         empty = self._work.schema.empty_table()
         came = Arrived(0, empty, self._until, empty, self._waiting, 0, empty)
         return write_bucket(self._work, KIND, came, self._job.write(self._state))
@@ -168,11 +197,13 @@ class LiveQuery:
         count = int(np.searchsorted(self._sort(), until))
         ready, later = self._waiting.slice(0, count), self._waiting.slice(count)
         state, found = take_until(self._job, self._state, ready, until)
+        self._steps += 1
+        if self._steps % FORGET_STEPS == 0:
+            state = self._job.forget(state, until)
         # Only now, so that events stay here if one of them raises an error.
-        self._state, self._waiting = self._job.forget(state, until), later
-        self._until = until
-        if isinstance(self._job, HasWindows):
-            self._rows_at = self._job.next_rows(until)
+        self._state, self._waiting, self._until = state, later, until
+        if is_a(type(self._job), HasWindows):
+            self._rows_at = cast("HasWindows", self._job).next_rows(until)
         rows = [table for table in found if len(table)]
         return pa.concat_tables([self._nothing, *rows]) if rows else self._nothing
 
@@ -182,15 +213,16 @@ class _Started(NamedTuple):
 
     job: Steps[Any]
     work: Work
+    device: str
 
     @staticmethod
-    def of(plan: Plan, schema: pa.Schema) -> _Started:
-        job = _steps(plan, schema)
-        return _Started(job, Work.of(plan, schema, job.nothing().schema, 1))
+    def of(plan: Plan, schema: pa.Schema, device: str) -> _Started:
+        job = _steps(plan, schema, device)
+        return _Started(job, Work.of(plan, schema, job.nothing().schema, 1), device)
 
     def with_work(self, work: Work) -> _Started:
         """Go on with the state of a query that differs in what does not matter."""
-        return _Started(_steps(work.planned(), work.schema), work)
+        return _Started(_steps(work.planned(), work.schema, self.device), work, self.device)
 
 
 def _has_parts(kind: pa.DataType) -> bool:
@@ -198,16 +230,24 @@ def _has_parts(kind: pa.DataType) -> bool:
     return pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind)
 
 
-def _steps(plan: Any, schema: pa.Schema) -> Steps[Any]:
+def _steps(plan: Any, schema: pa.Schema, device: str) -> Steps[Any]:
     """Create the step function of a query, if it has one over a stream without end.
 
     Raises
     ------
     UnsupportedError
-        E404 if there are two streams or rows of open windows, E405 if no row leaves before the end.
+        E404 if there are two streams or rows of open windows, E405 if no row leaves before the end,
+        E551, E552 or E554 if a GPU was requested, and is not there, cannot run it or does not work.
     """
     kind = kind_of(plan)
     kind.check_live(plan)
+    if device != "cpu" and not plan.emits_early:
+        # Looks for a device, which loads numba.
+        from cepheid.runtimes.device import live_steps_on
+
+        steps_there: Steps[Any] | None = live_steps_on(plan, schema, device)
+        if steps_there is not None:
+            return steps_there
     why = f"{plan.what} does not run live in one process"
     if plan.emits_early:
         why = "EMIT EARLY reports open windows at the end of each micro-batch, which Spark has"

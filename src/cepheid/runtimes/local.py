@@ -10,8 +10,9 @@ import pyarrow as pa
 from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.events.time_formats import TextTimes
-from cepheid.jobs.local_jobs import local_job
+from cepheid.jobs.local_jobs import LocalJob, local_job
 from cepheid.jobs.ordering import put_together, sort_events, with_ties_ordered
+from cepheid.jobs.prepared import KEPT_ROWS, Prepared, prepared_of
 from cepheid.kinds.trend.local import LocalMatches, list_batches
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.windows.list_step import empty_matches
@@ -52,13 +53,27 @@ def run_events(compiled: CompiledQueryLike, events: Any) -> Any:
             batches = with_ties_ordered(batches, plan)
         return watched(plan, lambda: job.answer(batches, reader.schema))
     table = timed_table(as_table(events), compiled.times)
-    plan = compiled.with_schema(table.schema).plan
-    return like(events, watched(plan, lambda: run_table(plan, table)))
+    prepared = prepared_of(compiled.with_schema(table.schema))
+    rows = watched(prepared.plan, lambda: _run_prepared(prepared, table), prepared)
+    return like(events, rows)
+
+
+def _run_prepared(prepared: Prepared, table: pa.Table) -> pa.Table:
+    """Run a plan over a table; small tables leave what was built for them to the next."""
+    if len(table) > KEPT_ROWS:
+        return run_table(prepared.plan, table)
+    job = prepared.take()
+    rows = _run_job(job, prepared.plan, table)
+    prepared.put_back(job)
+    return rows
 
 
 def run_table(plan: Plan, table: pa.Table, *, batch_rows: int | None = None) -> pa.Table:
     """Run a plan over a table; an unsorted table is sorted first."""
-    job = local_job(plan)
+    return _run_job(local_job(plan), plan, table, batch_rows)
+
+
+def _run_job(job: LocalJob, plan: Plan, table: pa.Table, batch_rows: int | None = None) -> pa.Table:
     ordered = sort_events(table, plan) if job.in_order else table
     return job.answer_table(ordered, batch_rows or job.batch_rows)
 

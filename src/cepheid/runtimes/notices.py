@@ -17,6 +17,7 @@ from cepheid.arrays.columns import Columns, notice_types, read_times
 from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.errors import NAMES_LISTED_MAX
 from cepheid.jobs.kind import NamedType, kind_of
+from cepheid.jobs.prepared import Prepared
 from cepheid.language import tree
 from cepheid.patterns.thresholds import Threshold
 from cepheid.plans.plan import Plan
@@ -42,14 +43,30 @@ STACK = 7
 """The number of stack frames between the caller's own line and the warning."""
 
 
-def watched(plan: Plan, answer: Callable[[], pa.Table]) -> pa.Table:
-    """Run a query in process, and warn of what is odd about its events."""
-    with noticing(Noticed(names_of([plan]))) as noticed:
+def watched(
+    plan: Plan, answer: Callable[[], pa.Table], prepared: Prepared | None = None
+) -> pa.Table:
+    """Run a query in process, and warn of what is odd about its events.
+
+    What is known of its plan need not be found again.
+    """
+    prepared = Prepared(plan) if prepared is None else prepared
+    with noticing(Noticed(prepared.names)) as noticed:
         result = answer()
     # With LIMIT, events may be left that nobody has read.
     if plan.limit is None or len(result) < plan.limit:
-        warn_of(oddities([plan], noticed))
+        warn_of(_oddities_of(prepared, noticed))
     return result
+
+
+def _oddities_of(prepared: Prepared, noticed: Noticed) -> list[str]:
+    """Warn about odd events, unless their types are those of a run without a warning."""
+    types = frozenset(noticed.types)
+    if noticed.times is None and prepared.usual_types == types:
+        return []
+    found = oddities([prepared.plan], noticed)
+    prepared.usual_types = None if found else types
+    return found
 
 
 def watched_tables(plan: Plan, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

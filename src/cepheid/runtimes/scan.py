@@ -77,7 +77,8 @@ def find_paths(pattern: str) -> list[str]:
         E501 if there are none.
     """
     if "://" not in pattern:
-        return [str(path) for path in find_files(pattern)]
+        # Tasks run in folders of their own.
+        return [str(path.absolute()) for path in find_files(pattern)]
     scheme, _, _ = pattern.partition("://")
     folder = pattern.split("*")[0].rpartition("/")[0] if "*" in pattern else pattern
     try:

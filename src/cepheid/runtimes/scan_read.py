@@ -71,7 +71,9 @@ class Reader:
         times = read_times(Columns(table), self._plan.time)
         if len(times) and (times[0] < unit.first or times[-1] > unit.last):
             message = f"`{unit.groups[0].path}` has times outside its own statistics"
-            helps = ("write the file again, or pass strategy='key shuffle'",)
+            helps = (
+                "write the file again, or let Spark read it: `spark.read.parquet(path).cache()`",
+            )
             raise DataError([Diagnostic("E501", message, helps=helps)])
         begin = 0 if lowest is None else int(np.searchsorted(times, lowest, side="left"))
         end = len(times)

@@ -30,7 +30,7 @@ from cepheid.runtimes.notices import watched_store, watched_tables
 from cepheid.runtimes.workload import WorkloadLike, run_workload_batches
 from cepheid.runtimes.workload import run_workload as run_local
 from cepheid.store.event_store import EventStore
-from cepheid.store.replay_plan import ReplayPlan
+from cepheid.store.replay_plan import ReplayPlan, full_replay
 from cepheid.store.snapshot import Effort, Interval, Snapshot
 
 
@@ -76,6 +76,9 @@ def run_snapshot(plan: Plan, snapshot: Snapshot, method: str) -> StoreRun:
     table = kind.from_index(plan, snapshot, method)
     replay = kind.replay(plan, snapshot, method)
     if table is None:
+        if replay.apart:
+            # More around the intervals turned out to matter than may be read.
+            replay = full_replay(snapshot, "situations near each other may have begun long before")
         table = local_job(plan).answer(events_of(snapshot, plan, replay), schema)
     return StoreRun(table, replay, snapshot.effort)
 

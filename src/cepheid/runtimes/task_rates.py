@@ -18,12 +18,12 @@ from cepheid.framing import FrameError, frame, unframe
 
 FILE_VARIABLE = "CEPHEID_TASK_RATES"
 """The environment variable that names another file than the user's."""
-_NAME, _VERSION = "taskrates", 1
+_NAME, _VERSION = "taskrates", 2
 _NS_MAX = 1e9
 
 
 class TaskRates(msgspec.Struct, frozen=True, kw_only=True):
-    """Processor time of the parts of a plan on Spark.
+    """Processor time of the parts of a plan on Spark; defaults are those of one machine.
 
     Attributes
     ----------
@@ -33,8 +33,10 @@ class TaskRates(msgspec.Struct, frozen=True, kw_only=True):
         To hand one task to an executor; the driver does so one after the other.
     value_ns
         To read a value of a Parquet file in Python.
-    scan_ns, row_ns
-        To read and group a value in the JVM, and to pass a value from there to Python.
+    scan_ns
+        To read and group a value in the JVM.
+    row_ns, cell_ns
+        To pass a row from there to Python, and each of its values.
     send_ns
         To sort, send and merge a value of an event that is shuffled.
     linear_ns, indexed_ns, previous_ns, other_ns
@@ -43,19 +45,20 @@ class TaskRates(msgspec.Struct, frozen=True, kw_only=True):
         To summarise an event, and to send and multiply one matrix.
     """
 
-    stage_ms: float = 40.0
-    task_ms: float = 20.0
+    stage_ms: float = 70.0
+    task_ms: float = 50.0
     driver_ms: float = 1.0
-    value_ns: float = 10.0
-    scan_ns: float = 30.0
-    row_ns: float = 60.0
-    send_ns: float = 60.0
-    linear_ns: float = 150.0
-    indexed_ns: float = 500.0
+    value_ns: float = 7.0
+    scan_ns: float = 50.0
+    row_ns: float = 150.0
+    cell_ns: float = 5.0
+    send_ns: float = 10.0
+    linear_ns: float = 20.0
+    indexed_ns: float = 90.0
     previous_ns: float = 300.0
-    other_ns: float = 1000.0
-    summary_ns: float = 150.0
-    matrix_ns: float = 500.0
+    other_ns: float = 400.0
+    summary_ns: float = 20.0
+    matrix_ns: float = 200.0
 
 
 def rates_file() -> Path:

@@ -12,11 +12,12 @@ from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.errors import DataError
 from cepheid.events.ahead import read_ahead
 from cepheid.events.arriving import as_table, like, plain_reader
-from cepheid.events.files import count_events, find_files, read_all
+from cepheid.events.files import count_events, find_files, read_all, schema_of_file
 from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.events.time_formats import TextTimes
 from cepheid.jobs.local_jobs import slices_of
 from cepheid.jobs.ordering import SORT_ROWS_MAX, put_together, sort_events, with_ties_ordered
+from cepheid.jobs.sources import source_of
 from cepheid.kinds.workload.answer import answer_workload, batch_rows
 from cepheid.kinds.workload.beside import Tables
 from cepheid.kinds.workload.combine_results import unite
@@ -81,10 +82,13 @@ def run_workload(
         If the container of the events is not supported.
     """
     assert spark is None, "Spark has a runtime of its own"
-    if device != "cpu" and not isinstance(events, str):
-        tables = _run_on(workload, events, device)
+    if isinstance(events, str) and device == "gpu":
+        source = source_of(Path(events), workload.times)
+        tables = _run_on(workload, source.whole(source.schema.names), device)
     elif isinstance(events, str):
         tables = run_workload_files(workload, find_files(events))
+    elif device != "cpu":
+        tables = _run_on(workload, events, device)
     elif isinstance(events, pa.RecordBatchReader):
         reader = timed_reader(plain_reader(events), workload.times)
         tables = run_workload_reader(workload.shared(reader.schema), reader)
@@ -106,7 +110,7 @@ def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
     else:
         source = timed_table(as_table(events), workload.times)
     shared = workload.shared(source.schema)
-    if there.wants_device(device, source) and not shared.beside:
+    if there.wants_device(device, source):
         tables = there.run_on_device(shared, source, device, merge=workload.merge)
         if tables is not None:
             return tables
@@ -118,7 +122,7 @@ def _run_on(workload: WorkloadLike, events: Any, device: str) -> Tables:
 def run_workload_files(workload: WorkloadLike, files: list[Path]) -> Tables:
     """Run a workload over files; unsorted files are sorted if there are few events."""
     times = workload.times
-    schema = next(read_all(files[:1], None, times)).schema
+    schema = schema_of_file(files[0], times)
     shared = workload.shared(schema)
     try:
         tables = read_ahead(read_all(files, None, times))

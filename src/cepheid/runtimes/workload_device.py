@@ -1,27 +1,33 @@
-"""Run a workload in one process with a GPU: groups of queries as wide matrices, others singly."""
+"""Run a workload in one process with a GPU: groups as wide matrices, other queries singly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from cepheid.accelerator.device import Device, parse_device
-from cepheid.accelerator.failures import DeviceError, message_of, reporting_failures, warn_once
+from cepheid.accelerator.failures import (
+    DeviceError,
+    message_of,
+    refuse_query,
+    reporting_failures,
+    warn_once,
+)
 from cepheid.accelerator.schedule import Place, Scheduler
+from cepheid.jobs.kind import kind_of
 from cepheid.jobs.local_jobs import slices_of
 from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.kinds.trend.ordered_input import Gate
 from cepheid.kinds.trend.planning.needs import why_not_on_device
 from cepheid.kinds.trend.program.job import lower
 from cepheid.kinds.trend.program.results import build_table
-from cepheid.kinds.trend.windows.list_step import empty_matches
-from cepheid.kinds.workload import step as engine
+from cepheid.kinds.workload.answer import WorkloadAnswer
 from cepheid.kinds.workload.shared_tables import SharedProgram
 from cepheid.kinds.workload.sharing import Group, SharedPlan, share
-from cepheid.plans.plan import TrendPlan
-from cepheid.runtimes.device import BATCH_ROWS, SMALL_ROWS, refuse_query, wants_gpu
+from cepheid.plans.plan import Plan
+from cepheid.runtimes.device import BATCH_ROWS, SMALL_ROWS, fits, wants_gpu
 
 Tables = dict[str, pa.Table]
 
@@ -67,7 +73,7 @@ def run_on_device(
         _all_fit(shared)
     try:
         with reporting_failures():
-            return _run_units(shared, events, Place.GPU if forced else None, merge=merge)
+            return _run(shared, events, forced=forced, merge=merge)
     except DeviceError as error:
         if forced or not isinstance(events, pa.Table):
             raise
@@ -75,51 +81,88 @@ def run_on_device(
         return None
 
 
-def _run_units(
-    shared: SharedPlan, events: pa.Table | pa.RecordBatchReader, place: Place | None, *, merge: bool
+def _run(
+    shared: SharedPlan, events: pa.Table | pa.RecordBatchReader, *, forced: bool, merge: bool
 ) -> Tables:
+    """Run groups batch by batch, other queries over the whole table, and the rest on the CPU."""
+    groups = [group for group in shared.groups if _runs_as_group(shared, group)]
+    if (
+        isinstance(events, pa.RecordBatchReader)
+        and forced
+        and len(_members(groups)) < len(shared.all_plans)
+    ):
+        events = events.read_all()
+    found: Tables = {}
+    if isinstance(events, pa.Table):
+        events = sort_events(events, shared.first)
+        found = _run_alone(shared, events, _names(shared, _members(groups)), forced=forced)
+    units = units_of(shared, groups, set(found), events.schema, forced=forced, merge=merge)
     batches: Iterable[pa.Table]
     if isinstance(events, pa.Table):
-        batches = slices_of(sort_events(events, shared.plans[0]), BATCH_ROWS)
+        batches = slices_of(events, BATCH_ROWS)
     else:
         batches = put_together(events, BATCH_ROWS)
-    units = units_of(shared, events.schema, Scheduler(place), merge=merge)
-    for batch in batches:
+    for batch in batches if units else ():
         for unit in units:
             unit.feed(batch)
-    found: Tables = {}
     for unit in units:
         found |= unit.finish()
-    return {name: found[name] for name in shared.names}
+    return found
+
+
+def _members(groups: Sequence[Group]) -> set[int]:
+    return {n for group in groups for n in group.members}
+
+
+def _names(shared: SharedPlan, members: Set[int]) -> set[str]:
+    return {shared.names[n] for n in members}
+
+
+def _runs_as_group(shared: SharedPlan, group: Group) -> bool:
+    return not any(why_not_on_device(shared.plans[n]) for n in group.members)
+
+
+def plans_alone(shared: SharedPlan) -> dict[str, Plan]:
+    """Return the plan by which each query would run if it were the only one."""
+    found: dict[str, Plan] = dict(zip(shared.names, shared.plans, strict=True))
+    for name, plan in shared.beside.items():
+        found[name] = plan.stages[0].plan if len(plan.stages) == 1 else plan
+    return found
 
 
 def _all_fit(shared: SharedPlan) -> None:
-    for name, plan in zip(shared.names, shared.plans, strict=True):
-        if why := why_not_on_device(plan):
+    for name, plan in plans_alone(shared).items():
+        if why := kind_of(plan).why_not_on_device(plan):
             error = refuse_query(why, plan.text)
             error.file = name
             raise error
 
 
+def _run_alone(shared: SharedPlan, events: pa.Table, grouped: Set[str], *, forced: bool) -> Tables:
+    """Run the queries outside groups that the device takes, one after the other."""
+    found: Tables = {}
+    for name, plan in plans_alone(shared).items():
+        if name in grouped or not fits(plan, forced=forced, rows=len(events)):
+            continue
+        rows = kind_of(plan).device_job(plan).answer(events, forced=forced)
+        if rows is not None:
+            found[name] = rows
+    return found
+
+
 def units_of(
-    shared: SharedPlan, schema: pa.Schema, scheduler: Scheduler, *, merge: bool
-) -> list[Unit]:
-    """Assign queries to units: groups and single queries on the device, the others on the CPU."""
-    units: list[Unit] = []
-    rest: list[int] = []
-    for group in shared.groups:
-        if any(why_not_on_device(shared.plans[n]) for n in group.members):
-            rest += group.members
-        else:
-            units.append(GroupUnit(shared, group, schema, scheduler))
-    for n in [*shared.alone, *(n for group in shared.looking for n in group.members)]:
-        if why_not_on_device(shared.plans[n]):
-            rest.append(n)
-        else:
-            units.append(LoneUnit(shared.names[n], shared.plans[n], schema, scheduler))
-    if rest:
-        names, plans = [shared.names[n] for n in rest], [shared.plans[n] for n in rest]
-        units.append(CpuUnit(share(names, plans, merge=merge), schema))
+    shared: SharedPlan, groups: Sequence[Group], done: Set[str], schema: pa.Schema,
+    *, forced: bool, merge: bool,
+) -> list[Unit]:  # fmt: skip
+    """Make units of the queries without rows: groups on the device, others on the CPU."""
+    scheduler = Scheduler(Place.GPU if forced else None)
+    units: list[Unit] = [GroupUnit(shared, group, schema, scheduler) for group in groups]
+    done = done | _names(shared, _members(groups))
+    rest = [(n, plan) for n, plan in zip(shared.names, shared.plans, strict=True) if n not in done]
+    beside = {name: plan for name, plan in shared.beside.items() if name not in done}
+    if rest or beside:
+        names, plans = [name for name, _ in rest], [plan for _, plan in rest]
+        units.append(CpuUnit(share(names, plans, merge=merge, beside=beside), schema))
     return units
 
 
@@ -155,44 +198,16 @@ class GroupUnit:
         }
 
 
-class LoneUnit:
-    """A query on the device that is not merged with others."""
-
-    def __init__(self, name: str, plan: TrendPlan, schema: pa.Schema, scheduler: Scheduler) -> None:
-        # Loads numba.cuda, which takes a moment.
-        from cepheid.kinds.trend.device.run import DeviceRun
-
-        self._name = name
-        self._run = DeviceRun(lower(plan), schema, Scheduler(scheduler.forced))
-
-    def feed(self, batch: pa.Table) -> None:
-        """Process a batch; batches arrive sorted by time."""
-        self._run.feed(batch)
-
-    def finish(self) -> Tables:
-        """Return the result by the name of the query."""
-        return {self._name: self._run.finish()}
-
-
 class CpuUnit:
-    """Queries that cannot run on the device."""
+    """Queries that stay on the CPU."""
 
     def __init__(self, shared: SharedPlan, schema: pa.Schema) -> None:
-        self._schema, self._shared = schema, shared
-        self._job = engine.WorkloadJob(shared)
-        self._state = engine.WorkloadState(self._job)
-        self._found = engine.Found.nothing(self._job)
+        self._answer = WorkloadAnswer(shared, schema)
 
     def feed(self, batch: pa.Table) -> None:
         """Process a batch; batches arrive sorted by time."""
-        self._found.add(engine.feed(self._job, self._state, batch))
+        self._answer.feed(batch)
 
     def finish(self) -> Tables:
         """Return the results by the names of the queries."""
-        job = self._job
-        self._found.add(engine.finish_workload(job, self._state))
-        tables: dict[int, Any] = engine.build_tables(job, self._state, self._found, self._schema)
-        for n in job.listing:
-            empty = empty_matches(job.jobs[n], self._schema)
-            tables[n] = pa.concat_tables([empty, *self._found.matches[n]])
-        return {name: tables[n] for n, name in enumerate(self._shared.names)}
+        return self._answer.finish()

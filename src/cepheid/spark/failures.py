@@ -22,12 +22,17 @@ _FILE = re.compile(
 )
 _CONNECTOR = re.compile(r'No FileSystem for scheme "?([\w.+-]+)|fs\.(\w+)\.\w+FileSystem not found')
 _ABSENT = re.compile(r"ModuleNotFoundError: No module named 'cepheid(?:\.[\w.]*)?'")
+_REORDERED = "A shuffle map stage with indeterminate output was failed and retried"
+FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+"""Spark 4.1 and newer compare what a task writes with what it wrote before; blobs of events depend
+on the order of rows, while rows of queries do not."""
 _CLASSIFIED = re.compile(r"\[[A-Z][A-Z0-9_.]+\] (.+)")
 _RAISED = re.compile(
     r"^\s*(?:Caused by: |: )?(?:[a-z_$][\w$]*\.)*"
     r"([A-Z]\w*(?:Error|Exception|Invalid|NotImplemented|Warning|Exit)): (\S.*)$",
     re.MULTILINE,
 )
+_ABORTED = re.compile(r"Job aborted due to stage failure: (.+)")
 _WRAPPERS = ("Traceback (", "Exception thrown in awaitResult", "Job aborted", "[PYTHON_EXCEPTION]")
 
 
@@ -80,6 +85,10 @@ def clear_error(error: Exception) -> DataError:
     if connector is not None:
         message = f"Spark lacks the connector of `{connector[1] or connector[2]}://`"
         return _diagnosed("E525", message, "name a folder, or add the package that has it")
+    if _REORDERED in text:
+        message = "Spark failed: executors were lost, and repeated tasks got their rows in another "
+        message += "order, which Spark takes for another result"
+        return _diagnosed("E523", message, f"cache the DataFrame, or set {FULL_RETRY} to false")
     if _ABSENT.search(text):
         message = "the workers of Spark cannot run queries: one that joined later lacks cepheid"
         help_ = "give every worker a Python that has Cepheid, and set PYSPARK_PYTHON to it, or "
@@ -92,10 +101,13 @@ def _diagnosed(code: str, message: str, *helps: str) -> DataError:
 
 
 def _cause(text: str) -> str:
-    """Find the root cause; else use Spark's own message, else its first line."""
+    """Find the root cause; else use Spark's own message, why it gave up, or its first line."""
     classified = [_sentence(one) for one in _CLASSIFIED.findall(text) if not _wraps(one)]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return _raised(text) or (classified or [""])[-1] or (lines or [""])[0]
+    # Spark itself gives up, for instance because executors were lost too often.
+    aborted = [_sentence(one) for one in _ABORTED.findall(text)]
+    known = [_raised(text), *classified[-1:], *aborted[-1:], *lines[:1]]
+    return next(filter(None, known), "")
 
 
 def _raised(text: str) -> str:

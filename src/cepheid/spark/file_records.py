@@ -12,8 +12,9 @@ import errno
 import io
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import unquote, urlparse
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,6 +48,22 @@ _ROWS = 1 << 16
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _GONE = (errno.ENOENT, errno.EACCES, errno.EISDIR)
 """Errors of the file itself; others, such as a full table of open files, stop the task."""
+
+
+class ParquetFolder(NamedTuple):
+    """A stream of the Parquet files of a folder: their paths, and the columns of the events."""
+
+    paths: DataFrame
+    columns: StructType
+
+
+_FOLDERS: WeakKeyDictionary[DataFrame, ParquetFolder] = WeakKeyDictionary()
+"""The folders of streams that ``read_folder`` opened."""
+
+
+def folder_of(frame: DataFrame) -> ParquetFolder | None:
+    """Return the folder whose Parquet files a stream reads, if it is one of ``read_folder``."""
+    return _FOLDERS.get(frame)
 
 
 def infer_columns(spark: SparkSession, folder: str, form: str) -> StructType:
@@ -102,7 +119,9 @@ def read_folder(
     chosen = named.select("path", content.alias("content"))
     if form == "parquet":
         schema = StructType([*columns.fields, *_ABOUT.fields])
-        return chosen.mapInArrow(_read_parquet(arrow_schema(schema)), schema)
+        records = chosen.mapInArrow(_read_parquet(arrow_schema(schema)), schema)
+        _FOLDERS[records] = ParquetFolder(chosen, columns)
+        return records
     texts = StructType([StructField(f.name, StringType()) for f in columns.fields])
     schema = StructType([*texts.fields, *_ABOUT.fields])
     read = chosen.mapInArrow(_read_csv(arrow_schema(schema, None)), schema)
@@ -136,29 +155,30 @@ def _over_files(
             for path, content in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 count = 0
                 try:
-                    source = _opened(path, content)
+                    source = open_file(path, content)
                     for table in read(source, path, wanted):
                         count += len(table)
                         yield from table.combine_chunks().to_batches()
                 except (pa.ArrowException, OSError) as error:
-                    if isinstance(error, OSError) and error.errno not in (None, *_GONE):
-                        raise
-                    yield _unread(wanted, path, count, error)
+                    yield _bad(wanted, path, [None], [unread(error, count)])
 
     return in_task(run)
 
 
-def _opened(path: str, content: bytes | None) -> Any:
+def open_file(path: str, content: bytes | None) -> Any:
+    """Open a file by its path, or its content where it came along."""
     if content is not None:
         return pa.BufferReader(content)
     return pa.OSFile(unquote(urlparse(path).path), "rb")
 
 
-def _unread(schema: pa.Schema, path: str, count: int, error: Exception) -> pa.RecordBatch:
+def unread(error: Exception, count: int) -> str:
+    """Say why a file cannot be read; raise errors that are not of the file."""
+    if isinstance(error, OSError) and error.errno not in (None, *_GONE):
+        raise error
     lines = str(error).strip().splitlines() or [type(error).__name__]
     after = f" after {count:,} rows" if count else ""
-    reason = f"the file could not be read{after}: {lines[0]}"
-    return _bad(schema, path, [None], [reason])
+    return f"the file could not be read{after}: {lines[0]}"
 
 
 def _bad(
@@ -206,7 +226,6 @@ def _read_csv(schema: pa.Schema) -> Callable[[Batches], Batches]:
             arrow_csv.ConvertOptions(
                 column_types={name: pa.binary() for name in header},
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
                 null_values=[""],
             ),
         )
@@ -223,27 +242,43 @@ def _read_csv(schema: pa.Schema) -> Callable[[Batches], Batches]:
 
 def _fitted(table: pa.Table, path: str, wanted: pa.Schema) -> pa.Table:
     """Cast the columns of a file to those of the events; what cannot be cast gets a reason."""
-    folders = dict(re.findall(r"/([^/=]+)=([^/]*)(?=/)", path))
-    reasons: list[str | None] = [None] * len(table)
+    check_names(table.column_names, wanted)
+    reasons: dict[int, str] = {}
     columns: list[Any] = []
     for field in wanted:
         if field.name == ORIGIN:
-            column: Any = pa.array([path] * len(table), pa.string())
+            column: Any = pa.repeat(pa.scalar(path, pa.string()), len(table))
         elif field.name in RECORD_COLUMNS:
             column = pa.nulls(len(table), field.type)
-        elif field.name in table.column_names:
-            column = _cast(table[field.name], field, reasons)
-        elif field.name in folders and folders[field.name] != _NO_PARTITION:
-            text = pa.array([unquote(folders[field.name])] * len(table), pa.string())
-            column = _cast(pa.chunked_array([text]), field, reasons)
         else:
-            column = pa.nulls(len(table), field.type)
+            column = fitted_column(table, field, path, reasons)
         columns.append(column)
-    columns[wanted.get_field_index(REASON)] = pa.array(reasons, pa.string())
+    if reasons:
+        said = [reasons.get(row) for row in range(len(table))]
+        columns[wanted.get_field_index(REASON)] = pa.array(said, pa.string())
     return pa.Table.from_arrays(columns, schema=wanted)
 
 
-def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], reasons: list[str | None]) -> Any:
+def check_names(names: list[str], wanted: pa.Schema) -> None:
+    """Refuse a file with two columns of a name that is asked for, as one that cannot be read."""
+    for field in wanted:
+        if names.count(field.name) > 1:
+            message = f"two of its columns are named `{field.name}`"
+            raise pa.ArrowInvalid(message)
+
+
+def fitted_column(table: pa.Table, field: pa.Field[Any], path: str, reasons: dict[int, str]) -> Any:
+    """Cast a column of a file, which may stand in its path; write reasons where one fails."""
+    if field.name in table.column_names:
+        return _cast(table[field.name], field, reasons)
+    folders = dict(re.findall(r"/([^/=]+)=([^/]*)(?=/)", path))
+    if field.name not in folders or folders[field.name] == _NO_PARTITION:
+        return pa.nulls(len(table), field.type)
+    text = pa.array([unquote(folders[field.name])] * len(table), pa.string())
+    return _cast(pa.chunked_array([text]), field, reasons)
+
+
+def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], reasons: dict[int, str]) -> Any:
     try:
         return column.cast(field.type)
     except pa.ArrowException:

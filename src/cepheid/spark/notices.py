@@ -13,9 +13,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark import AccumulatorParam
+from pyspark import Accumulator, AccumulatorParam
 
 from cepheid.arrays.noticing import Noticed, noticing
 from cepheid.jobs.blobs import Batches
@@ -158,7 +159,7 @@ class LiveNotices:
         """Let a task of a micro-batch notice its events; one of Spark Connect stays as it is."""
         if is_connect(spark):
             return task
-        told = spark.sparkContext.accumulator([], _GatheredLive(self))
+        tell = to_driver(spark, self.add)
         kept = self._names
 
         def run(batches: Batches) -> Batches:
@@ -172,7 +173,7 @@ class LiveNotices:
 
             yield from _under_notice(noticed, task(counted()))
             if events:
-                told.add([(sorted(noticed.types), noticed.times, events)])
+                tell((sorted(noticed.types), noticed.times, events))
 
         return run
 
@@ -199,24 +200,43 @@ class LiveNotices:
                 _warn(message)
 
 
-class _GatheredLive(AccumulatorParam[list[Fact]]):
-    """Hands facts to the driver's notices; a task only collects them."""
+def to_driver(spark: SparkSession, hear: Callable[[Any], object]) -> Callable[[Any], None]:
+    """Build a function by which tasks hand facts to the driver; over Spark Connect they are lost.
 
-    def __init__(self, notices: LiveNotices | None = None) -> None:
-        self._notices = notices
+    A task that runs twice hands its facts over twice.
+    """
+    if is_connect(spark):
+        return _lose
+    told = spark.sparkContext.accumulator([], _Heard(hear))
+    return partial(_tell, told)
+
+
+def _tell(told: Accumulator[list[Any]], fact: Any) -> None:
+    told.add([fact])
+
+
+def _lose(fact: Any) -> None:
+    del fact
+
+
+class _Heard(AccumulatorParam[list[Any]]):
+    """Hands facts to the driver; a task only collects them."""
+
+    def __init__(self, hear: Callable[[Any], object] | None = None) -> None:
+        self._hear = hear
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_GatheredLive, ())
+        return (_Heard, ())
 
-    def zero(self, value: list[Fact]) -> list[Fact]:
+    def zero(self, value: list[Any]) -> list[Any]:
         """Return no facts."""
         del value
         return []
 
-    def addInPlace(self, value1: list[Fact], value2: list[Fact]) -> list[Fact]:  # noqa: N802  # Spark's name
+    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:  # noqa: N802  # Spark's name
         """Collect facts; the driver keeps none, as a live query may run for years."""
-        if self._notices is None:
+        if self._hear is None:
             return value1 + value2
         for fact in value2:
-            self._notices.add(fact)
+            self._hear(fact)
         return []

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 def operation(changes: Changes) -> Column:
     """Return the number of every operation, NULL for any other text."""
-    text = sf.lower(sf.col(quoted(changes.op)).cast("string"))
+    text = sf.col(quoted(changes.op)).cast("string")
     by_number: dict[int, list[str]] = {}
     for spelling, number in TEXTS.items():
         by_number.setdefault(number, []).append(spelling)
-    return sf.coalesce(*(sf.when(text.isin(*own), sf.lit(n)) for n, own in by_number.items()))
+    # Most are in small letters already, and making letters small is slow.
+    return sf.coalesce(
+        *(sf.when(text.isin(*own), sf.lit(n)) for n, own in by_number.items()),
+        *(sf.when(sf.lower(text).isin(*own), sf.lit(n)) for n, own in by_number.items()),
+    )
 
 
 def wrong_operation(changes: Changes) -> Column:

@@ -61,6 +61,14 @@ BRIEF_SETTINGS = {
 }
 """Settings of sessions that live for seconds: compiling well takes longer than what it saves."""
 
+LIGHT_JAVA = "-XX:TieredStopAtLevel=1"
+"""For sessions in which tasks of Python read the events: the JVM only passes blobs on, and its
+second compiler costs as much as all else in the first minutes without making that faster."""
+
+BATCH_JAVA = "-XX:+UseParallelGC"
+"""For queries over bounded input, whose blobs of megabytes keep Java's usual collector busy; this
+one stops all threads instead, which only a live query would notice."""
+
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state"
 _ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
@@ -103,11 +111,17 @@ def check_java() -> None:
 
 @contextlib.contextmanager
 def session(
-    master: str | None = None, *, packages: str | None = None, brief: bool = False
+    master: str | None = None,
+    *,
+    packages: str | None = None,
+    brief: bool = False,
+    live: bool = False,
+    light: bool = False,
 ) -> Iterator[SparkSession]:
     """Start a Spark session, with packages for its sources, and stop it at the end.
 
-    A brief one compiles little, for a few small queries.
+    A brief one compiles little, for a few small queries; in a live one nothing stops for long, and
+    in a light one no event goes through the JVM as a row.
 
     Raises
     ------
@@ -124,8 +138,8 @@ def session(
     if packages is not None:
         builder = builder.config("spark.jars.packages", packages)
     silent = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
-    java = f"{BRIEF_JAVA} {silent}" if brief else silent
-    builder = builder.config("spark.driver.extraJavaOptions", java)
+    java = [BRIEF_JAVA] if brief else [LIGHT_JAVA] * light + [BATCH_JAVA] * (not live)
+    builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java, silent]))
     for name, value in (START_SETTINGS | SETTINGS | (BRIEF_SETTINGS if brief else {})).items():
         builder = builder.config(name, value)
     try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import cepheid
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+log = logging.getLogger("cepheid")
+
 VARIABLE = "PYSPARK_PYTHON"
 
 _checked: dict[str, set[str]] = {}
@@ -26,6 +31,9 @@ _checked: dict[str, set[str]] = {}
 
 ROUNDS = 3
 """Machines that join during a check are checked so often before a query begins."""
+
+ALONE_S = 15.0
+"""Seconds without an executor after which the driver says that it waits for one."""
 
 NEEDED = ("cepheid", "msgspec", "numba", "numpy", "platformdirs")
 """Packages that a worker needs besides pyarrow, without which it cannot answer."""
@@ -86,8 +94,29 @@ def _check_machines(spark: SparkSession) -> None:
         if checked is not None and hosts <= checked:
             return
         # Spark gives idle executors one task each before it gives any a second one.
-        _check(spark, len(executors), "before the session starts")
+        with told_if_alone(context):
+            _check(spark, len(executors), "before the session starts")
         _checked.setdefault(str(context.applicationId), set()).update(hosts)
+
+
+@contextmanager
+def told_if_alone(context: SparkContext) -> Iterator[threading.Timer]:
+    """Say that no executor has come for a while: Spark waits for ever, and its own log is off."""
+
+    def tell() -> None:
+        if len(_executors(context)) < 2:  # The driver itself is one of them.
+            message = (
+                "Spark waits for executors: `%s` has no worker with a free core and the memory "
+            )
+            log.warning(message + "of an executor (`spark.executor.memory`)", context.master)
+
+    timer = threading.Timer(ALONE_S, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer
+    finally:
+        timer.cancel()
 
 
 def _executors(context: SparkContext) -> list[str]:

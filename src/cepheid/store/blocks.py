@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from cepheid.store.times import Times, one_array, ticks_of
 
-BLOCK_ROWS = 8_192
-"""Events of a block, at most."""
+BLOCK_ROWS = 1_024
+"""Events of a block, at most: few, so that windows with short slides find their edges in the index,
+and enough, so that the index stays small beside the events."""
 
-ALIGNED_ROWS_MIN = 512
+ALIGNED_ROWS_MIN = 128
 """Blocks are cut at round times if each keeps at least this many events."""
 
 _SECOND = 1_000_000

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.patterns.time_limits import UNBOUNDED
 from cepheid.store.rates import Rates
 
 FOOTER_US = 1.5
@@ -23,7 +24,8 @@ FOOTER_US = 1.5
 class SymbolCost(NamedTuple):
     """The candidates of a symbol, its index reads, and its position in a match.
 
-    ``entries`` are read in ``look_ups`` indexes. Symbols of one ``block`` have a fixed distance.
+    ``entries`` are read in ``look_ups`` indexes. Symbols of one ``block`` have a fixed distance. A
+    match reaches at most from ``before`` the symbol to ``after`` it.
     """
 
     candidates: int
@@ -32,6 +34,8 @@ class SymbolCost(NamedTuple):
     last: bool
     look_ups: int = 1
     block: int = 0
+    before: int = UNBOUNDED
+    after: int = UNBOUNDED
 
 
 class StreamSize(NamedTuple):
@@ -39,7 +43,7 @@ class StreamSize(NamedTuple):
 
     ``groups`` of ``total`` row groups, ``share`` of its length ``span`` and of its ``rows``. All
     events of a row group are run if ``coarse``. The footer of a segment has entries for ``footer``
-    columns of row groups.
+    columns of row groups. Gaps shorter than ``bridge`` are filled.
     """
 
     groups: int
@@ -53,6 +57,7 @@ class StreamSize(NamedTuple):
     segments: int = 1
     coarse: bool = False
     footer: int = 0
+    bridge: int = 0
 
 
 class ChainLength(NamedTuple):
@@ -126,20 +131,27 @@ def expected_share(symbols: Sequence[SymbolCost], stream: StreamSize, extra: flo
     """Estimate the share of the stream in replay intervals, each ``extra`` longer."""
     if any(symbol.candidates == 0 for symbol in symbols):
         return 0.0
-    if not symbols or not stream.within:
+    longest = (
+        min(stream.within or UNBOUNDED, symbols[-1].before, symbols[0].after) if symbols else 0
+    )
+    if not symbols or longest >= UNBOUNDED:
         return 1.0
     span = max(stream.span * stream.share, 1.0)
     found = _blocks(symbols, max(stream.rows * stream.share, 1.0))
-    chain = chain_length([count / span for count in found[1:]], stream.within)
-    intervals, within = found[0] * chain.fits, stream.within
+    chain = chain_length([count / span for count in found[1:]], longest)
+    intervals, within = found[0] * chain.fits, stream.within or longest
     if stream.slide:
         # Long chains lie across the edges of windows that overlap little.
         intervals *= min(1.0, (within - chain.mean) / stream.slide)
     ends = symbols[0].first + symbols[-1].last
-    longest = within + max(0.0, within - chain.mean - stream.slide)
-    length = (longest, float(within), chain.mean)[ends]
+    around = within + max(0.0, within - chain.mean - stream.slide)
+    length = (around, float(within), chain.mean)[ends]
+    length = min(length, symbols[0].before + chain.mean + symbols[-1].after)
     share = min(1 - 1e-12, length / span + extra)
-    return float(-np.expm1(intervals * np.log1p(-share)))
+    covered = float(-np.expm1(intervals * np.log1p(-share)))
+    # Gaps have an exponential distribution, too; the short ones are filled.
+    short = intervals * stream.bridge / span
+    return covered + (1 - covered) * float(1 - np.exp(-short) * (1 + short))
 
 
 def _blocks(symbols: Sequence[SymbolCost], rows: float) -> list[float]:

@@ -57,7 +57,7 @@ def plan_filter(
     if interval != Interval():
         covers.append(Cover.of(interval))
         reasons.append(f"a range of `{time}` is asked for")
-    thresholds = [t for part in rest for t in _thresholds(part)]
+    thresholds = [t for part in rest for t in thresholds_in(part)]
     source = SymbolSource(snapshot, thresholds)
     if source.light:
         found = source.find(0)
@@ -99,7 +99,8 @@ def _depth(
     return int(np.argmin(costs))
 
 
-def _thresholds(condition: tree.Expression) -> Iterator[Threshold]:
+def thresholds_in(condition: tree.Expression) -> Iterator[Threshold]:
+    """Yield the comparisons with constants that hold where a condition does."""
     for part in _comparisons(condition):
         threshold = read_threshold(part)
         if threshold is not None:
@@ -143,7 +144,14 @@ def _bound(
 ) -> tuple[int | None, int | None] | None:
     """Convert one comparison of the time to a range [begin, end); None for other conditions."""
     threshold = read_threshold(part)
-    if threshold is None or threshold.attribute != time or len(threshold.values) != 1:
+    if threshold is None or threshold.attribute != time:
+        return None
+    return ticks_of(threshold, kind)
+
+
+def ticks_of(threshold: Threshold, kind: pa.DataType) -> tuple[int | None, int | None] | None:
+    """Convert a comparison of the time to a range [begin, end) of ticks; None if it is none."""
+    if len(threshold.values) != 1:
         return None
     value = threshold.values[0]
     whole = pa.types.is_integer(kind)

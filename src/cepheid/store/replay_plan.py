@@ -36,7 +36,9 @@ class ReplayPlan(NamedTuple):
 
     ``symbols`` are the look-ups, as text. ``expected`` row groups were estimated before the
     look-ups, ``groups`` are left after them, of ``total``. ``cost`` is the estimate in
-    microseconds. With ``keys``, only events of some partitions are replayed.
+    microseconds. With ``keys``, only events of some partitions are replayed. ``bounds`` tell in
+    words what shortens the intervals. The intervals of a plan that is ``apart`` are no stream with
+    gaps: what is read around them is found on the way, in this process.
     """
 
     cover: Cover | None
@@ -47,6 +49,8 @@ class ReplayPlan(NamedTuple):
     total: int = 0
     cost: float = 0.0
     keys: Keys | None = None
+    bounds: tuple[str, ...] = ()
+    apart: bool = False
 
 
 def full_replay(snapshot: Snapshot, reason: str) -> ReplayPlan:
@@ -60,7 +64,7 @@ class Window(NamedTuple):
 
     ``columns`` is the number of columns read; ``variables`` is the number of variables that SQL
     matches rows with, 0 for other queries. Running an event costs ``weight`` times as much as in a
-    simple query.
+    simple query. Gaps shorter than ``bridge`` are replayed.
     """
 
     within: int
@@ -68,6 +72,7 @@ class Window(NamedTuple):
     columns: int
     variables: int = 0
     weight: float = 1.0
+    bridge: int = 0
 
 
 def choose_replay(
@@ -143,6 +148,7 @@ def _stream(snapshot: Snapshot, light: Cover | None, total: int, window: Window)
         len(manifest.segments),
         window.variables > 0,
         len(manifest.schema) * total // max(len(manifest.segments), 1),
+        window.bridge,
     )
 
 

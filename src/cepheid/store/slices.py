@@ -45,8 +45,13 @@ class Grid(NamedTuple):
         return len(self.edges) - 1
 
     def place(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find the slice of every time."""
-        return np.searchsorted(self.edges, at, side="right") - 1
+        """Find the slice of every position; one outside of the grid has a number outside, too."""
+        within, slide = self.windows
+        number = at // slide - self.first_window
+        if self.step == 1:
+            return number
+        inside = at - (number + self.first_window) * slide
+        return 2 * number + (inside >= within % slide)
 
 
 def grid_of(windows: Windows, first: int, last: int) -> Grid:

@@ -401,6 +401,12 @@ def _bits(address: str) -> str | None:
     return None
 
 
+def join(cells: list[str | None], mark: str, missing: str | None = None) -> str:
+    """Return the texts of a list with a mark between them; NULLs are left out, or replaced."""
+    texts = [missing if cell is None else cell for cell in cells]
+    return mark.join([text for text in texts if text is not None])
+
+
 def locate(part: str, text: str, start: int = 1) -> int:
     """Return the place of a part from a place on, counted from 1, or 0; nothing is at place 1."""
     places = [n + 1 for n in range(len(text)) if text[n : n + len(part)] == part]
@@ -426,10 +432,13 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "LTRIM": lambda text: text.lstrip(" "),
     "RTRIM": lambda text: text.rstrip(" "),
     "REPLACE": lambda text, old, new="": text.replace(old, new) if old else text,
+    "REVERSE": lambda text: "".join(reversed(text)),
     "LOCATE": locate,
     "STARTS_WITH": str.startswith,
     "REGEX_MATCH": lambda text, pattern: re.search(pattern, text) is not None,
     "IN_NETWORK": in_network,
+    "CARDINALITY": len,
+    "ARRAY_JOIN": join,
     "LENGTH": len,
     "CONCAT": lambda *texts: "".join(texts),
     "SUBSTRING": substring,

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import cepheid
 from cepheid.errors import DataError
 from cepheid.jobs import side_by_side
+from cepheid.jobs.local_jobs import local_job
 from cepheid.jobs.side_by_side import Range, cut_ranges
 from cepheid.kinds.trend.local import LocalTrends
 
@@ -27,7 +29,7 @@ def events(times: list[int]) -> pa.Table:
 
 
 def cut(batches: list[list[int]], reach: tuple[int, int]) -> list[tuple[object, object, list[int]]]:
-    ranges: Iterator[Range] = cut_ranges(map(events, batches), "ts", reach)
+    ranges: Iterator[Range] = cut_ranges(map(events, batches), "ts", reach, 3)
     return [
         (owned.begin, owned.end, [int(t) for table in tables for t in np.asarray(table["ts"])])
         for owned, tables in ranges
@@ -50,6 +52,22 @@ def test_ranges_hold_what_their_windows_reach() -> None:
         (4, 8, [4, 5, 6, 7, 8]),
         (8, None, [8, 9]),
     ]
+
+
+def test_ranges_end_where_windows_do() -> None:
+    # time    0 1 2 3 4 5 6 7 8 9 10
+    # windows |---------|---------|
+    ranges = cut_ranges(iter([events(list(range(11)))]), "ts", (0, 0), 3, stride=5)
+    found = [
+        (owned.begin, owned.end, sum(len(table) for table in tables)) for owned, tables in ranges
+    ]
+    assert found == [(None, 5, 5), (5, 10, 5), (10, None, 1)]
+
+
+def test_windows_that_do_not_overlap_reach_into_no_other_range() -> None:
+    job = local_job(cepheid.query(QUERY.replace("SLIDE 2", "SLIDE 4")).plan)
+    assert isinstance(job, LocalTrends)
+    assert (job.reach, job.stride) == ((0, 0), 4)
 
 
 def test_a_range_reads_events_before_it() -> None:
@@ -83,6 +101,27 @@ def test_rows_come_in_the_order_of_one_thread(monkeypatch: pytest.MonkeyPatch) -
     threads = cepheid.query(QUERY).run(table)
     monkeypatch.setattr(side_by_side, "thread_count", lambda: 1)
     assert threads.equals(cepheid.query(QUERY).run(table))
+
+
+def test_ranges_are_shorter_where_an_event_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "RANGE_ROWS", 100)
+    monkeypatch.setattr(side_by_side, "HEAVY_RANGE_ROWS", 50)
+    tumbling = "PATTERN SEQ(A+, B) {} WITHIN 10 us SLIDE 10 us"
+    counted = Counter[str]()
+    answer = LocalTrends.answer_owned
+
+    def noted(self: LocalTrends, *arguments: Any) -> pa.Table:
+        counted[text] += 1
+        return answer(self, *arguments)
+
+    monkeypatch.setattr(LocalTrends, "answer_owned", noted)
+    for text in (
+        "RETURN COUNT(*) " + tumbling.format(""),
+        "RETURN COUNT(*) " + tumbling.format("WHERE A.ts < NEXT(A).ts"),
+        "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 us",
+    ):
+        cepheid.query(text).run(events(list(range(200))))
+    assert list(counted.values()) == [2, 4, 4]
 
 
 def test_an_error_in_a_thread_is_that_of_the_query() -> None:

@@ -53,10 +53,22 @@ def columns(draw: st.DrawFn) -> Any:
     return pa.chunked_array(arrays, kind)
 
 
-@given(columns())
-def test_a_table_comes_back_as_it_was(column: Any) -> None:
+@given(columns(), st.booleans())
+def test_a_table_comes_back_as_it_was(column: Any, jumps: bool) -> None:  # noqa: FBT001  # drawn
     table = pa.table({"x": column})
-    assert unpack_table(pack_table(table)).equals(table)
+    assert unpack_table(pack_table(table, jumps=jumps)).equals(table)
+
+
+@pytest.mark.parametrize("far", [0, 2**31 - 1, 2**31, 2**32 - 1])
+def test_jumps_up_and_down_come_back_and_are_compressed(far: int) -> None:
+    near = np.arange(10_000)
+    near[::10] = np.random.default_rng(1).permutation(1000)
+    near[5], near[6] = -far, 0
+    table = pa.table({"id": pa.array(near)})
+    packed = pack_table(table, jumps=True)
+    assert unpack_table(packed).equals(table)
+    sizes = [len(pa.compress(data, "zstd", asbytes=True)) for data in (packed, pack_table(table))]
+    assert sizes[0] < sizes[1] / 2 or far >= 2**31 - 9_000
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.duration("ms")])

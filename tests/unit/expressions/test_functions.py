@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.expressions.test_evaluate import Columns, check, evaluate
 
-from cepheid.errors import DataError
+import cepheid
+from cepheid.errors import BindError, DataError
 from cepheid.expressions.evaluate import MEANINGS, evaluate_vector, true_mask
 from cepheid.expressions.functions import ALIASES, FUNCTIONS, LANGUAGE_FUNCTIONS
 from cepheid.expressions.vectors import Vector, constant, vector_of
@@ -260,3 +261,29 @@ def test_every_function_of_the_table_has_a_meaning_and_is_documented() -> None:
     known = set(re.findall(r"[A-Z_0-9]+", (docs / "language.md").read_text("utf-8")))
     assert set(LANGUAGE_FUNCTIONS) <= known
     assert set(FUNCTIONS) <= set(re.findall(r"[A-Z_0-9]+", (docs / "sql.md").read_text("utf-8")))
+
+
+def test_lists_are_read_by_two_functions() -> None:
+    events = pa.table({"ts": [1], "tags": [["a", "b"]], "ids": [[1]], "at": [{"x": 1}]})
+
+    def run(condition: str) -> int:
+        return cepheid.query(f"SELECT ts FROM s WHERE {condition}").run(events).num_rows
+
+    assert run("ARRAY_JOIN(tags, ',') = 'a,b' AND CARDINALITY(ids) = 1") == 1
+    for condition in ("ARRAY_JOIN(ids, ',') = '1'", "CARDINALITY(at) = 1"):
+        with pytest.raises(DataError, match=r"E50[37]"):
+            run(condition)
+    for condition in ("CARDINALITY(ts) = 1", "ARRAY_JOIN(tags, 1) = 'a'", "LOWER(tags) = 'a'"):
+        with pytest.raises(BindError, match="E206"):
+            run(condition)
+    with pytest.raises(BindError, match="ARRAY_JOIN"):
+        run("tags = 'a'")
+
+
+@pytest.mark.parametrize(
+    "item", ["tags = tags", "COALESCE(tags, tags)", "tags IN (tags)", "NULLIF(tags, tags)"]
+)
+def test_lists_are_neither_compared_nor_chosen(item: str) -> None:
+    events = pa.table({"ts": [1], "tags": [["a", "b"]]})
+    with pytest.raises(BindError, match="E206"):
+        cepheid.query(f"SELECT {item} AS r FROM s").run(events)

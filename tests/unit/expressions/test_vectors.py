@@ -145,7 +145,6 @@ def test_numbers_are_not_copied(*, valid: bool) -> None:
 @pytest.mark.parametrize(
     ("column", "type_name"),
     [
-        (pa.array([[1]]), "list<item: int64>"),
         (pa.array([{"a": 1}]), "struct<a: int64>"),
         (pa.array([b"x"]), "binary"),
         (pa.array([dt.time(1)]), "time64[us]"),

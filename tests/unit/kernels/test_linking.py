@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
+import pkgutil
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +17,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from cepheid import kernels
 from cepheid.kernels import cache, derive, linking
 from cepheid.kernels.costs import listed
 from cepheid.kernels.signature import of_values
@@ -121,3 +126,13 @@ def test_a_signal_stops_a_linked_kernel(tmp_path: Path) -> None:
         assert done.stdout.split() == ["1000", str(numba_is_loaded)]
         assert "KeyboardInterrupt" in done.stderr
         assert done.returncode in (-signal.SIGINT, 130)
+
+
+def test_kernels_that_borrow_make_no_array() -> None:
+    # They would not compile, and interpreted they would run: most tests would not see it.
+    for module in pkgutil.iter_modules(kernels.__path__, f"{kernels.__name__}."):
+        importlib.import_module(module.name)
+    made = re.compile(r"np\.(zeros|empty|full|ones|array|arange)|\.copy\(")
+    borrowing = [kernel for kernel in Kernel.registry.values() if kernel.borrows]
+    assert borrowing
+    assert not [k.name for k in borrowing if made.search(inspect.getsource(k.function))]

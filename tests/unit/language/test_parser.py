@@ -303,7 +303,7 @@ def test_any_before_a_clause_is_a_type(rest: str) -> None:
         ("RETURN COUNT(*) PATTERN B b WITHOUT A a", "SEQ(NOT A, B)"),
         ("RETURN COUNT(*) PATTERN B b GROUP-BY b.x", "all events of a match share"),
         ("RETURN COUNT(*) PATTERN A SEMANTICS followedByAny", "skip-till-any-match"),
-        ("DEFINE A AS x > 1, B AS y > 1 PATTERN A while B", "overlaps;overlapped by;during"),
+        ("DEFINE A AS x > 1, B AS y > 1 PATTERN A while B", "write `intersects`"),
     ],
 )
 def test_first_words_of_newcomers_get_an_answer(text: str, told: str) -> None:

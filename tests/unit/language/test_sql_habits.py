@@ -28,6 +28,8 @@ ANSWERS = {
     "SELECT x[1] AS y FROM s": "out of the list",
     "SELECT x FROM s WHERE x > (SELECT AVG(x) FROM s)": "run the inner query first",
     "SELECT x FROM s WHERE EXISTS (SELECT 1 FROM r)": "run the inner query first",
+    "SELECT x FROM s WHERE x NOT IN (SELECT x FROM r)": "a pattern asks for what is missing",
+    "SELECT x FROM s WHERE NOT EXISTS (SELECT 1 FROM r)": "a pattern asks for what is missing",
     "SELECT * EXCLUDE (x) FROM s": "list the columns",
     "SELECT POSITION('a' IN x) AS y FROM s": "LIKE '%part%'",
     "SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x) AS y FROM s": "PERCENTILE(x, 0.9)",

@@ -54,7 +54,7 @@ def grammar() -> dict[str, Any]:
         _match("keyword.control.cepheid", _any_of({*words, *_ROW_PATTERN} - special)),
         _match("storage.type.cepheid", _any_of(TARGETS)),
         _match("constant.numeric.cepheid", r"\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b"),
-        _match("constant.other.unit.cepheid", _any_of(UNIT_MICROSECONDS, r"(?<=[\d\s])")),
+        _match("constant.other.unit.cepheid", _any_of(UNIT_MICROSECONDS, r"(?:(?<=\d)|(?<=\d\s))")),
         _match("keyword.operator.cepheid", r"<>|<=|>=|==|!=|[-+*/%=<>?!|&]"),
     ]  # fmt: skip
     return {

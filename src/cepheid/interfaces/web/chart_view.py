@@ -1,7 +1,8 @@
-"""The numbers of a result as a chart: lines over windows, bars of groups, or steps of a funnel."""
+"""The numbers of a result as a chart: lines over windows or values, cells, bars, a funnel."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,9 @@ import pyarrow as pa
 from cepheid.interfaces.plain_values import plain_value
 from cepheid.interfaces.web.spans import has_matches
 from cepheid.interfaces.web.timeline_task import label_of
+from cepheid.pictures.blame import is_blame
 from cepheid.pictures.shown_times import ShownTimes
+from cepheid.pictures.sweeps import Swept, draw_sweep
 
 POINTS_MAX = 20_000
 BARS_MAX = 60
@@ -17,12 +20,14 @@ SERIES_MAX = 12
 LEFT_OUT = ("match_id", "window_start", "window_end")
 
 
-def chart_view(table: pa.Table, times: ShownTimes) -> dict[str, Any]:
+def chart_view(table: pa.Table, times: ShownTimes, swept: Sequence[Swept] = ()) -> dict[str, Any]:
     """Choose a chart for a result; an empty kind if there is nothing to draw."""
     names = table.column_names
     numbers = [f.name for f in table.schema if _is_number(f.type) and f.name not in LEFT_OUT]
-    if not len(table) or not numbers or has_matches(table):
+    if not len(table) or not numbers or has_matches(table) or is_blame(table):
         return {"kind": "", "numbers": []}
+    if swept and {one.name for one in swept} <= set(names):
+        return _sweep(table, swept) | {"rows": len(table)}
     groups = [
         f.name
         for f in table.schema
@@ -77,6 +82,35 @@ def _moment(when: Any) -> Any:
     iso = plain_value(when)
     scalar = pa.scalar(iso.replace("Z", "").partition("+")[0]).cast(pa.timestamp("us"))
     return scalar.cast(pa.int64()).as_py() / 1000
+
+
+def _sweep(table: pa.Table, swept: Sequence[Swept]) -> dict[str, Any]:
+    """Take the chart of a sweep from its specification: lines, bars of texts, or cells."""
+    spec, _ = draw_sweep(table, swept)
+    rows = spec["data"]["values"]
+    if "vconcat" not in spec:
+        cells = [[row["x"], row["y"], row["n0"]] for row in rows]
+        axes = [one.name for one in swept[:2]]
+        title = spec["encoding"]["color"]["title"]
+        return {"kind": "grid", "numbers": [title], "axes": axes, "cells": cells}
+    numbers = [part["encoding"]["y"]["title"] for part in spec["vconcat"]]
+    places = [f"n{place}" for place in range(len(numbers))]
+    if swept[0].is_text:
+        bars = [
+            {
+                "name": " ".join(filter(None, [label_of(row["value"]), row["group"]])),
+                "values": [row[place] for place in places],
+            }
+            for row in rows[:BARS_MAX]
+        ]
+        return {"kind": "bars", "numbers": numbers, "bars": bars}
+    points: dict[str, list[list[Any]]] = {}
+    for row in rows:
+        line = points.setdefault(row["group"], [])
+        line.append([row["value"], *(row[place] for place in places)])
+    series = [{"name": name, "points": line} for name, line in points.items()]
+    axes = [swept[0].name]
+    return {"kind": "lines", "numbers": numbers, "axes": axes, "series": series, "dates": False}
 
 
 def _funnel(table: pa.Table) -> dict[str, Any]:

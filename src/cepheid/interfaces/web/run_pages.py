@@ -19,10 +19,11 @@ from cepheid.interfaces.web.answers import Bench, json
 from cepheid.interfaces.web.bodies import AskedRun, read_body
 from cepheid.interfaces.web.chart_view import chart_view
 from cepheid.interfaces.web.requests import MatchTask, RunTask, WhyTask
-from cepheid.interfaces.web.run_task import RESULT
+from cepheid.interfaces.web.run_task import RESULT, compiled, is_statement
 from cepheid.interfaces.web.runs import Run
 from cepheid.interfaces.web.spans import has_matches
 from cepheid.pictures.shown_times import ShownTimes
+from cepheid.pictures.sweeps import Swept, swept_of
 
 PAGE_ROWS_MAX = 1_000
 WAIT_S = 10.0
@@ -108,7 +109,15 @@ async def chart(request: Request) -> Response:
     run = done_run(request)
     columns = Bench.of(request).settings.columns
     times = ShownTimes(columns.time, columns.time_unit)
-    return json(await run_in_threadpool(chart_view, run.rows(), times))
+    return json(await run_in_threadpool(_chart, run, times))
+
+
+def _chart(run: Run, times: ShownTimes) -> dict[str, Any]:
+    task = run.task
+    swept: tuple[Swept, ...] = ()
+    if isinstance(task, RunTask) and not is_statement(task.text):
+        swept = swept_of(compiled(task.text, task.columns).plan)
+    return chart_view(run.rows(), times, swept)
 
 
 async def export(request: Request) -> Response:

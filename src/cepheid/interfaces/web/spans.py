@@ -1,4 +1,4 @@
-"""Rows of a result that last for some time, as spans on a timeline: matches and situations."""
+"""Rows of a result as spans on a timeline: matches, situations, and the events of BLAME."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cepheid.interfaces.web.timeline_task import label_of, micros_of
+from cepheid.pictures.blame import is_blame
 
 SPANS_MAX = 5_000
 
@@ -15,8 +16,11 @@ SPANS_MAX = 5_000
 def spans_of(table: pa.Table, time: str, key: str | None) -> dict[str, Any]:
     """List the spans of a result: begin, end, lane, label and row, the first of them.
 
-    Events of matches tell their lane; situations do if the key is one of their columns.
+    Events of matches tell their lane; situations do if the key is one of their columns. Events of
+    BLAME also have their share; those of the largest shares are listed, which lie above others.
     """
+    if is_blame(table):
+        return {"spans": _blame(table, time, key), "total": len(table), "kind": "event"}
     kind = "match" if has_matches(table) else "situation"
     if has_matches(table):
         spans = _matches(table.slice(0, SPANS_MAX), time, key)
@@ -53,6 +57,24 @@ def _matches(table: pa.Table, time: str, key: str | None) -> list[list[Any]]:
         spans.append([inside[0], inside[-1], lane, f"match {row + 1}", row, inside[:50]])
         place += length
     return spans
+
+
+def _blame(table: pa.Table, time: str, key: str | None) -> list[list[Any]]:
+    """Read the events of the largest shares, the largest one last."""
+    order: Any = pc.sort_indices(table, sort_keys=[("share", "descending")])
+    rows = order[:SPANS_MAX][::-1]
+    best = table.take(rows)
+    events = best.column("event")
+    if events.type.get_field_index(time) < 0:
+        return []
+    times = micros_of(pa.table({time: pc.struct_field(events, [time])}), time).tolist()
+    has_key = key is not None and events.type.get_field_index(key) >= 0
+    keys = pc.struct_field(events, [key]).to_pylist() if has_key else ["events"] * len(best)
+    shares = best.column("share").to_pylist()
+    return [
+        [at, at, label_of(lane), f"share {share:.3g}", row, [], share]
+        for at, lane, share, row in zip(times, keys, shares, rows.to_pylist(), strict=True)
+    ]
 
 
 def _situations(table: pa.Table, key: str | None) -> list[list[Any]]:

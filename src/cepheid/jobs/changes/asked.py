@@ -29,6 +29,11 @@ class Changes(NamedTuple):
     id: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
 
+    @property
+    def only_adds(self) -> bool:
+        """Check whether there is no operation: every change adds an event."""
+        return not self.op
+
     @staticmethod
     def of(value: object) -> Changes | None:
         """Read the option: the name of the operation's column, or a dict of all of them.
@@ -64,6 +69,8 @@ class Changes(NamedTuple):
 
     def attributes(self, names: Iterable[str]) -> list[str]:
         """List the columns of a changelog that are attributes of its events (§18.5)."""
+        if self.only_adds:
+            return [*names]
         return [name for name in names if name != self.op and name not in FEED]
 
     def identity(self, names: Iterable[str]) -> list[str]:
@@ -80,10 +87,14 @@ class Changes(NamedTuple):
         """
         given = list(names)
         for name in (self.op, *self.id, *self.order):
-            if name not in given:
+            if name and name not in given:
                 helps = (suggest_names(name, given, owner="the changelog"),)
                 message = f"the changelog has no column `{name}`"
                 raise DataError([Diagnostic("E505", message, helps=helps)])
+
+
+ADDED = Changes("")
+"""A changelog of events that come and stay, as late events do that correct rows (§13.5)."""
 
 
 def check_changelog(plan: Plan, names: Iterable[str]) -> None:

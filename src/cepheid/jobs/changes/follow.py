@@ -6,6 +6,7 @@ import msgspec
 import pyarrow as pa
 
 from cepheid.events.temporal import LONG_AGO
+from cepheid.jobs.changes.arrivals import Arrivals
 from cepheid.jobs.changes.asked import Changes, check_changelog
 from cepheid.jobs.changes.engine import Came, Engine, Left
 from cepheid.jobs.changes.ledger import Counts, Ledger
@@ -15,7 +16,7 @@ from cepheid.jobs.kind import kind_of
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, write_state
 from cepheid.plans.plan import Plan
 
-FORMAT = Format("changes", 1, "a query over a table that changes")
+FORMAT = Format("changes", 2, "a query over a table that changes")
 
 
 class _Saved(Meant):
@@ -35,7 +36,9 @@ class Follower:
         self.engine: Engine = Recomputes(plan, schema) if anew else kind.repairs(plan, schema)
         check_changelog(plan, self.engine.nothing().column_names)
         self.key = kind.row_key(plan)
-        self.ledger = Ledger(changes, plan.time, strict=False)
+        self.ledger: Ledger | Arrivals = Ledger(changes, plan.time, strict=False)
+        if changes.only_adds:
+            self.ledger = Arrivals(plan.time)
         self.until = self.latest = LONG_AGO
         self.counts = Counts()
         self._begun = False
@@ -57,7 +60,7 @@ class Follower:
         left = Left(settled.left, settled.left_times, settled.left_notes)
         came = Came(events, settled.places, settled.times)
         answer = self.engine.change(left, came)
-        self.ledger.note[settled.ids] = answer.notes
+        self.ledger.write(settled.ids, answer.notes)
         return changelog(answer.before, answer.after, self.key)
 
     def advance(self, until: int) -> None:
@@ -83,7 +86,7 @@ class Follower:
     @property
     def size(self) -> int:
         """Count the ids that are known, whether they have an event or not."""
-        return len(self.ledger.keys)
+        return self.ledger.known
 
     @property
     def meaning(self) -> tuple[str, ...]:

@@ -107,6 +107,15 @@ class Ledger:
         """Count the ids that have an event."""
         return int((self.place[: self._size] >= 0).sum())
 
+    @property
+    def known(self) -> int:
+        """Count the ids that are known, whether they have an event or not."""
+        return len(self.keys)
+
+    def write(self, ids: Numbers, notes: Numbers) -> None:
+        """Keep the notes of events."""
+        self.note[ids] = notes
+
     def settle(self, table: pa.Table, until: int = LONG_AGO) -> Settled:
         """Apply changes in order; events before a time are final.
 
@@ -147,7 +156,7 @@ class Ledger:
         times = np.zeros(len(table), np.int64)
         rows = np.flatnonzero(adds & (op != BAD))
         if len(rows):
-            times[rows], valid = _times(table, rows, self.time, strict=self.strict)
+            times[rows], valid = read_added(table, rows, self.time, strict=self.strict)
             unread = np.zeros(len(table), np.bool_)
             unread[rows] = ~valid
             wrong["the time is NULL or out of range"] = unread
@@ -215,33 +224,41 @@ class Ledger:
         self.place = _longer(self.place, size, NOWHERE)
         self.at = _longer(self.at, size, 0)
         self.note = _longer(self.note, size, 0)
-        order = np.arange(len(batch.id))
-        self._turn = _longer(self._turn, size, 0)
-        self._turn[batch.id] = order
-        if (self._turn[batch.id] != order).any():
-            order = np.argsort(batch.id, kind="stable")
-            batch = batch.take(order)
-        sorted_, adds = batch, batch.op != DELETE
+        adds = batch.op != DELETE
         if not self.changes.id:
-            adds &= sorted_.op != BEFORE
-        first = _firsts(sorted_.id)
-        there = np.where(first, self.place[sorted_.id] >= 0, np.roll(adds, 1))
-        odd = np.where(sorted_.op == INSERT, there, ~there)
+            adds &= batch.op != BEFORE
+        there = self.place[batch.id] >= 0
+        first, last = np.ones((2, len(batch.id)), np.bool_)
+        # Few ids have several changes in a batch; only these are sorted.
+        several = self._with_others(batch.id, size)
+        if len(several):
+            several = several[np.argsort(batch.id[several], kind="stable")]
+            begins = _firsts(batch.id[several])
+            first[several], last[several] = begins, np.append(begins[1:], True)  # a value
+            there[several] = np.where(begins, there[several], np.roll(adds[several], 1))
+        odd = np.where(batch.op == INSERT, there, ~there)
         if self.changes.id:
             counts = counts._replace(odd=counts.odd + int(odd.sum()))
-        last = np.append(first[1:], True) if len(first) else first  # a value
-        touched = sorted_.id[first]
+        touched = batch.id[first]
         leaves = touched[self.place[touched] >= 0]
         left = self.place[leaves], self.at[leaves], self.note[leaves]
         self.place[touched] = NOWHERE
-        comes = sorted_.where(last & adds)
-        turn = order[last & adds]
-        if (np.diff(turn) < 0).any():
-            comes = comes.take(np.argsort(turn, kind="stable"))
+        comes = batch.where(last & adds)
         places = self.next + np.arange(len(comes.id))
         self.next += len(comes.id)
         self.place[comes.id], self.at[comes.id] = places, comes.time
         return Settled(*left, comes.row, comes.id, places, comes.time, counts, latest)
+
+    def _with_others(self, ids: Numbers, size: int) -> Numbers:
+        """Find the changes whose ids have other changes in the batch."""
+        order = np.arange(len(ids))
+        self._turn = _longer(self._turn, size, 0)
+        self._turn[ids] = order
+        earlier = self._turn[ids] != order
+        if not earlier.any():
+            return np.zeros(0, np.int64)
+        self._turn[ids[earlier]] = -1
+        return np.flatnonzero(self._turn[ids] < 0)
 
     # Saving --------------------------------------------------------------------------------------
 
@@ -274,12 +291,12 @@ class Ledger:
             kinds, renumbered = np.unique(of_event, return_inverse=True)
             own["pair"] = pa.array(join(renumbered, number))
         keys = {
-            name: values.take(pa.array(kinds)) if len(kinds) else values
+            name: values.take(pa.array(kinds)) if len(kinds) else values.slice(0, 0)
             for name, values in zip(self.keys.names, self.keys.arrays(), strict=True)
         }
         if not self.changes.id:
             keys[_EQUAL] = pa.array(self._equal[kinds])
-        tables = (pack_table(pa.table(keys)), pack_table(pa.table(own)))
+        tables = (pack_table(pa.table(one), jumps=True) for one in (keys, own))
         return msgspec.msgpack.encode(_Saved(self.next, *tables))
 
     def read(self, data: bytes) -> None:
@@ -330,7 +347,7 @@ def _order(table: pa.Table, names: tuple[str, ...]) -> Numbers:
     return np.lexsort(found)
 
 
-def _times(
+def read_added(
     table: pa.Table, rows: Numbers, name: str, *, strict: bool
 ) -> tuple[Numbers, NDArray[np.bool_]]:
     """Read the times of rows, and mark those that are times of events."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.changes.engine import Answer, Came, Left, Numbers
 from cepheid.jobs.changes.hashing import hash_rows
-from cepheid.jobs.kind import kind_of
+from cepheid.jobs.changes.near import near
 from cepheid.jobs.local_jobs import local_job
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.tables import pack_table, unpack_table
@@ -51,11 +51,8 @@ class Recomputes:
     """The rows of any query; the state is the current table."""
 
     def __init__(self, plan: Plan, schema: pa.Schema) -> None:
-        kind = kind_of(plan)
-        splits = kind.splits(plan)
         self.plan, self.schema, self.job = plan, schema, local_job(plan)
-        self.names = () if splits.by_row else tuple(one.inputs[0] for one in splits.splits)
-        self.reach = kind.reach(plan)
+        self.names, self.reach = near(plan, self.nothing().column_names)
         self.events = schema.append(pa.field(PLACE, pa.int64())).empty_table()
         self._begun = False
 

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.arrays.columns import Columns, KeyTable, read_times, type_bits
-from cepheid.kernels.funnel import NONE, take_steps, take_waiting
+from cepheid.arrays.columns import Columns, KeyTable, keep_where, read_times, type_bits
+from cepheid.events.temporal import FOREVER
+from cepheid.kernels.funnel import NONE, take_steps
 from cepheid.language import tree
 from cepheid.language.variables import without_variable
 from cepheid.memory_limits import current, too_much_state
@@ -62,7 +63,7 @@ def read_events(plan: FunnelPlan, keys: KeyTable, events: pa.Table) -> StepEvent
     bits = type_bits(columns, plan.type, types, len(events))
     for number, step in enumerate(funnel.steps):
         for condition in step.conditions:
-            bits[~columns.mask(without_variable(condition))] &= ~bits.dtype.type(1 << number)
+            keep_where(bits, number, columns.mask(without_variable(condition)))
     return StepEvents(read_times(columns, plan.time), columns.numbers(keys), bits)
 
 
@@ -79,9 +80,13 @@ def take(plan: FunnelPlan, chains: Chains, events: StepEvents, *, within: int) -
     funnel = plan.funnel
     arrival = funnel.ties is tree.Ties.ARRIVAL
     order, single = funnel.strict_order, funnel.deduplicated
-    take_steps(*map(np.ascontiguousarray, events), within, arrival, order, single, *chains)
+    columns = map(np.ascontiguousarray, events)
+    take_steps(*columns, within, arrival, order, single, False, *chains)
 
 
 def end(plan: FunnelPlan, chains: Chains, *, within: int) -> None:
     """Let the events of each partition's last time move the chains, in place."""
-    take_waiting(within, plan.funnel.strict_order, plan.funnel.deduplicated, *chains)
+    waiting = np.flatnonzero(chains.waiting != NONE)
+    later = np.full(len(waiting), FOREVER), waiting, np.zeros(len(waiting), np.uint8)
+    order, single = plan.funnel.strict_order, plan.funnel.deduplicated
+    take_steps(*later, within, False, order, single, True, *chains)

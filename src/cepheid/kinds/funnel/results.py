@@ -63,7 +63,7 @@ def rows_of(plan: FunnelPlan, schema: pa.Schema, reached: pa.Table | None) -> pa
         columns = _step_columns(plan, counts) | {"median_time": none, "p90_time": none}
         return _shown(columns, shown)
     cell_names = [WINDOW, *(f"g{n}" for n in range(len(plan.partition.group_by)))]
-    best = reached.take(_best_of_keys(plan, cell_names, reached))
+    best = _best_of_keys(plan, cell_names, reached)
     cells = KeyTable(cell_names)
     cell = Columns(best).numbers(cells)
     level = np.asarray(best[LEVEL])
@@ -81,8 +81,9 @@ def rows_of(plan: FunnelPlan, schema: pa.Schema, reached: pa.Table | None) -> pa
     starts = np.asarray(values[WINDOW].take(repeated))
     columns |= {"window_start": starts, "window_end": starts + plan.funnel.within}
     columns |= _step_columns(plan, counts[order])
+    took = _times_taken(level, cell, times)
     for name, percent in (("median_time", MEDIAN), ("p90_time", P90)):
-        ranked, known = _quantiles(level, cell, times, counts, percent)
+        ranked, known = _quantiles(took, counts, percent)
         columns[name] = pa.array(ranked[order].ravel(), mask=~known[order].ravel())
     return _shown(columns, shown)
 
@@ -92,8 +93,11 @@ def _shown(columns: dict[str, Any], shown: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=shown)
 
 
-def _best_of_keys(plan: FunnelPlan, cell_names: list[str], reached: pa.Table) -> NDArray[np.int64]:
+def _best_of_keys(plan: FunnelPlan, cell_names: list[str], reached: pa.Table) -> pa.Table:
     """Choose the chain of every key: highest level, reached first, then begun last (§12.3)."""
+    if set(plan.partition.attributes) <= {*plan.partition.group_by, *plan.funnel.keys}:
+        # A key is one partition of its group.
+        return reached
     counted = KeyTable([*cell_names, *(f"k{n}" for n in range(len(plan.funnel.keys)))])
     key = Columns(reached).numbers(counted)
     level = np.asarray(reached[LEVEL])
@@ -103,7 +107,7 @@ def _best_of_keys(plan: FunnelPlan, cell_names: list[str], reached: pa.Table) ->
         there = level == n + 1
         reach[there] = np.asarray(reached[f"t{n}"])[there]
     order = np.lexsort((-start, reach, -level, key))
-    return order[np.flatnonzero(np.diff(key[order], prepend=-1))]
+    return reached.take(order[np.flatnonzero(np.diff(key[order], prepend=-1))])
 
 
 def _step_columns(plan: FunnelPlan, counts: NDArray[np.int64]) -> dict[str, Any]:
@@ -125,22 +129,27 @@ def _step_columns(plan: FunnelPlan, counts: NDArray[np.int64]) -> dict[str, Any]
     }
 
 
+def _times_taken(
+    level: NDArray[np.int64], cell: NDArray[np.int64], times: NDArray[np.int64]
+) -> list[NDArray[np.int64]]:
+    """Sort the times from the step before, of each step but the first, by cell."""
+    found = []
+    for k in range(1, times.shape[1]):
+        there = level > k
+        took, of = (times[:, k] - times[:, k - 1])[there], cell[there]
+        found.append(took[np.lexsort((took, of))] if of.any() else np.sort(took))
+    return found
+
+
 def _quantiles(
-    level: NDArray[np.int64],
-    cell: NDArray[np.int64],
-    times: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    percent: int,
+    took: list[NDArray[np.int64]], counts: NDArray[np.int64], percent: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Find a quantile of the time from the step before, by nearest rank; and where there is one."""
     values = np.zeros(counts.shape, np.int64)
     known = counts > 0
     known[:, 0] = False
-    for k in range(1, counts.shape[1]):
-        there = level > k
-        took, of = (times[:, k] - times[:, k - 1])[there], cell[there]
-        sorted_took = took[np.lexsort((took, of))]
+    for k, ranked in enumerate(took, start=1):
         number = counts[:, k]
         rank = np.cumsum(number) - number + (number * percent + 99) // 100 - 1
-        values[known[:, k], k] = sorted_took[rank[known[:, k]]]
+        values[known[:, k], k] = ranked[rank[known[:, k]]]
     return values, known

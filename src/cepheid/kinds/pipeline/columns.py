@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 
 import pyarrow as pa
 
@@ -43,7 +44,21 @@ def event_columns(
 
 def _arrow_schema(schema: EventSchema) -> pa.Schema:
     """Build a schema of Arrow with the same kinds of columns."""
-    return pa.schema([(column.name, _type_of(column)) for column in schema.columns])
+    return pa.schema(list(_nested(list(schema.columns), "")))
+
+
+def _nested(columns: Sequence[Column], prefix: str) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield columns with their types; those with dotted names behind a structure are its fields."""
+    place = 0
+    while place < len(columns):
+        column = columns[place]
+        place, inner = place + 1, f"{column.name}."
+        fields = []
+        if column.kind is ValueKind.OTHER:
+            fields = list(takewhile(lambda one: one.name.startswith(inner), columns[place:]))  # noqa: B023  # taken at once
+        place += len(fields)
+        kind = pa.struct(list(_nested(fields, inner))) if fields else _type_of(column)
+        yield column.name.removeprefix(prefix), kind
 
 
 def _type_of(column: Column) -> pa.DataType:

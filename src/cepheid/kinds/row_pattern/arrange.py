@@ -24,6 +24,9 @@ from cepheid.kinds.row_pattern.plan import OrderKey
 
 Rows = NDArray[np.int64]
 
+CODE_MAX = (1 << 31) - 1
+"""Codes that follow from the values themselves fit 32 bits: they are read several times."""
+
 
 class Codes(NamedTuple):
     """A number for every row, equal for equal values and in their order."""
@@ -224,6 +227,12 @@ def _ranks(array: Value, direction: str = "ascending") -> Rows:
 
 def as_whole(array: Value) -> Rows | None:
     """Return a column without NULLs as int64 in the same order, or None if its type has no such."""
+    numbers = _whole_numbers(array)
+    return None if numbers is None else numbers.astype(np.int64, copy=False)
+
+
+def _whole_numbers(array: Value) -> NDArray[Any] | None:
+    """Return a column without NULLs as integers in the same order, or None if there are none."""
     types, kind = pa.types, array.type
     if types.is_date32(kind):
         array = array.view(pa.int32())
@@ -231,21 +240,26 @@ def as_whole(array: Value) -> Rows | None:
         array = array.view(pa.int64())
     elif not types.is_integer(kind) or types.is_uint64(kind):
         return None
-    numbers: Rows = array.to_numpy().astype(np.int64, copy=False)
+    numbers: NDArray[Any] = array.to_numpy()
     return numbers
 
 
 def _partition_codes(table: Table, partition_by: tuple[str, ...]) -> Codes:
-    found = Codes(np.zeros(len(table), np.int64), 1)
-    for name in partition_by:
-        codes = _codes(_one_array(table.column(name)))
-        combined = found.data * codes.value_count + codes.data
-        count = found.value_count * codes.value_count
-        if count > 4 * len(table) + 1024:
-            values, combined = np.unique(combined, return_inverse=True)
-            count = len(values)
-        found = Codes(combined, count)
+    first, *others = (_codes(_one_array(table.column(name))) for name in partition_by)
+    found = _close_codes(first, len(table))
+    for codes in others:
+        combined = found.data.astype(np.int64) * codes.value_count + codes.data
+        both = Codes(combined, found.value_count * codes.value_count)
+        found = _close_codes(both, len(table))
     return found
+
+
+def _close_codes(codes: Codes, length: int) -> Codes:
+    """Give rows new numbers if most codes have no row."""
+    if codes.value_count <= 4 * length + 1024:
+        return codes
+    values, data = np.unique(codes.data, return_inverse=True)
+    return Codes(data, len(values))
 
 
 def equal_codes(array: Value) -> Rows:
@@ -257,11 +271,13 @@ def _codes(array: Value) -> Codes:
     if len(array) == 0:
         return Codes(np.zeros(0, np.int64), 1)
     if array.null_count == 0 and not pa.types.is_dictionary(array.type):
-        numbers = as_whole(array)
+        numbers = _whole_numbers(array)
         if numbers is not None:
             low, high = int(numbers.min()), int(numbers.max())
-            if high - low <= 4 * len(array) + 1024:
-                return Codes(numbers - low, high - low + 1)
+            if high - low <= min(4 * len(array) + 1024, CODE_MAX):
+                codes = np.empty(len(numbers), np.int32)
+                np.subtract(numbers, np.int64(low), out=codes, casting="unsafe")
+                return Codes(codes, high - low + 1)
     encoded: Any = array
     if not pa.types.is_dictionary(array.type):
         encoded = array.dictionary_encode(null_encoding="encode")

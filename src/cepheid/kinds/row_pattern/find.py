@@ -1,8 +1,9 @@
 """A plan and arranged rows in, matches out: the way to find them depends on the conditions.
 
 If all of them speak of the row alone, every condition is known before the search (``_find_local``).
-If they see other rows of the match and compute with numbers, a kernel searches (``_find_seeing``);
-otherwise Python does (``_find_slowly``).
+Else rows from which no match can be completed are left out first (``ahead.py``). If conditions see
+other rows of the match and compute with numbers, a kernel searches (``_find_seeing``); otherwise
+Python does (``_find_slowly``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from cepheid.errors import DataError, Diagnostic, UnsupportedError
 from cepheid.kernels import row_pattern as kernel
 from cepheid.kernels import row_pattern_search as search_kernel
+from cepheid.kernels import row_pattern_tables as table_kernel
+from cepheid.kinds.row_pattern.ahead import without_dead_ends
 from cepheid.kinds.row_pattern.arrange import ArrangedRows, Rows
 from cepheid.kinds.row_pattern.automaton import Automaton
 from cepheid.kinds.row_pattern.conditions import Condition
@@ -25,12 +28,16 @@ from cepheid.kinds.row_pattern.plan import MatchPlan
 from cepheid.kinds.row_pattern.programs import NoProgramError, Programs, build_programs
 from cepheid.kinds.row_pattern.reach import sees_outside, sight_of
 from cepheid.kinds.row_pattern.search import Search, too_long, too_many
+from cepheid.kinds.row_pattern.tables import Tables, tables_of
 
 MEMORY_BITS_MAX = 1 << 34
 """Bits for the rows and states of the longest partition; two gigabytes."""
 
 ROOM_ROWS = 1 << 22
 """Rows of matches that are kept at a time, if matches overlap."""
+
+TABLES_ROWS_MIN = 1 << 12
+"""Building tables takes longer than a search of fewer rows."""
 
 _MODES = {
     "past_last_row": kernel.PAST_LAST_ROW,
@@ -51,6 +58,10 @@ CLOSED: Rows = np.zeros((0, 4), np.int64)
 """No partition to which rows may be added."""
 
 
+class NotSearchedError(Exception):
+    """A search elsewhere is not possible; whoever asked for it turns to the CPU."""
+
+
 class Quest(NamedTuple):
     """The pattern of a search, and the rows that it runs over.
 
@@ -66,6 +77,8 @@ class Quest(NamedTuple):
     conditions: Sequence[Condition]
     limits: Rows
     opened: Rows = CLOSED
+    elsewhere: Callable[[Quest, NDArray[np.bool_], Tables], Iterator[MatchSet]] | None = None
+    """Searches by tables on a device."""
 
     @property
     def longest(self) -> int:
@@ -98,7 +111,9 @@ def find_all(quest: Quest) -> Iterator[MatchSet]:
     rests = [condition.rest for condition in quest.conditions]
     if not any(rest is not None for rest in rests):
         return _find_local(quest)
-    plan = quest.plan
+    if quest.elsewhere is not None:
+        raise NotSearchedError
+    quest, plan = without_dead_ends(quest), quest.plan
     try:
         programs = build_programs(quest.rows, plan.variables, rests, plan.text)
     except NoProgramError:
@@ -127,6 +142,12 @@ def _find_local(quest: Quest) -> Iterator[MatchSet]:
     plan, rows, automaton = quest.plan, quest.rows, quest.automaton
     masks, of_variable = _masks(quest.conditions, rows.row_count)
     condition_of = np.array([-1, *(of_variable[v] for v in automaton.variable_of[1:])], np.int32)
+    if quest.elsewhere is not None:
+        if not _fits_tables(quest, len(masks)) or plan.skip.mode != "past_last_row":
+            raise NotSearchedError
+        return quest.elsewhere(quest, masks, tables_of(automaton, condition_of))
+    if quest.row_count >= TABLES_ROWS_MIN and _fits_tables(quest, len(masks)):
+        return _find_by_tables(quest, masks, condition_of)
     bits = (quest.longest + 1) * automaton.state_count
     if bits > MEMORY_BITS_MAX:
         message = f"the pattern has too many positions for partitions of {quest.longest:,} rows"
@@ -141,6 +162,32 @@ def _find_local(quest: Quest) -> Iterator[MatchSet]:
             quest.bounds, resume, masks, condition_of, automaton.variable_of, automaton.first,
             automaton.moves, quest.limits, quest.opened, _MODES[plan.skip.mode], _targets(plan),
             plan.rows == "all unmatched", plan.seeks, memo, path, cursor, *output,
+        )  # fmt: skip
+        return result
+
+    return _run(quest, find)
+
+
+def _fits_tables(quest: Quest, conditions: int) -> bool:
+    """Check whether sets of states and of conditions are bytes, and every row may be taken."""
+    automaton, most = quest.automaton, table_kernel.STATES_MAX
+    small = automaton.state_count - 1 <= most and conditions <= most
+    free = not len(quest.limits) and not len(quest.opened) and not quest.plan.seeks
+    return small and free and automaton.first.shape[0] == 1
+
+
+def _find_by_tables(
+    quest: Quest, masks: NDArray[np.bool_], condition_of: NDArray[np.int32]
+) -> Iterator[MatchSet]:
+    """Return the matches where no step of the search has to be taken back."""
+    plan, automaton = quest.plan, quest.automaton
+    tables = tables_of(automaton, condition_of)
+    viable = np.zeros(quest.longest + 1, np.uint8)
+
+    def find(resume: Rows, *room: NDArray[Any]) -> int:
+        result: int = table_kernel.find_by_tables(
+            quest.bounds, resume, masks, *tables, automaton.variable_of, _MODES[plan.skip.mode],
+            _targets(plan), plan.rows == "all unmatched", viable, *room[2:],
         )  # fmt: skip
         return result
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cepheid.jobs.derived import Derivation, Splits
+    from cepheid.jobs.device_jobs import DeviceJob
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.steps import Steps
 
@@ -86,6 +87,17 @@ class RowPatternKind(SteppedKind):
         from cepheid.kinds.row_pattern.steps import RowPatternSteps
 
         return RowPatternSteps.of(plan, schema)
+
+    def why_not_on_device(self, plan: RowPatternPlan) -> str:
+        """Give no reason: the columns of a table decide, and the job looks at them."""
+        del plan
+        return ""
+
+    def device_job(self, plan: RowPatternPlan) -> DeviceJob:
+        """Create the job that a GPU runs: the search of a clause over bounded input."""
+        from cepheid.kinds.row_pattern.device import DeviceRowPattern
+
+        return DeviceRowPattern(plan)
 
     def local_job(self, plan: RowPatternPlan) -> LocalJob:
         """Create the job of a clause over bounded input, which is searched once, at its end."""

@@ -96,7 +96,7 @@ class RowPatternSteps(NamedTuple):
         if not self.at_end:
             return self._settle(state, None)
         found = recognize(self.clause, state.kept.rows, threads=pa.cpu_count())
-        return self.start(), self._shown(found)
+        return self.start(), self.shown(found)
 
     def _settle(
         self, state: RowPatternState, until: int | None
@@ -104,9 +104,9 @@ class RowPatternSteps(NamedTuple):
         settled = recognize_open(self.clause, self.reach, state.kept, until)
         after = RowPatternState(settled.kept, settled.partitions, settled.undecided)
         found = pa.concat_tables([self._no_match(), *settled.found])
-        return after, self._shown(found)
+        return after, self.shown(found)
 
-    def _shown(self, matches: pa.Table) -> pa.Table:
+    def shown(self, matches: pa.Table) -> pa.Table:
         """Give the rows of the SELECT around the clause."""
         return run_select(self.around, {VIEW: matches}, self.plan.text)
 
@@ -120,7 +120,7 @@ class RowPatternSteps(NamedTuple):
 
     def nothing(self) -> pa.Table:
         """Give a result without rows."""
-        return self._shown(self._no_match())
+        return self.shown(self._no_match())
 
     def read(self, data: bytes) -> RowPatternState:
         """Read a state; E524 if it belongs to another query."""

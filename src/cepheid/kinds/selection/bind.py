@@ -10,7 +10,13 @@ from cepheid.errors import Note, suggest_names
 from cepheid.events.schema import NUMERIC, TEMPORAL, EventSchema, ValueKind
 from cepheid.expressions.format import as_written
 from cepheid.jobs.ticks import in_ticks, tick_of
-from cepheid.kinds.selection.items import Aggregated, SelectItems, is_aggregate
+from cepheid.kinds.selection.items import (
+    Aggregated,
+    SelectItems,
+    columns_of,
+    is_aggregate,
+    names_of,
+)
 from cepheid.kinds.selection.pairs import aggregate_pairs
 from cepheid.kinds.selection.scope import SelectScope
 from cepheid.language import tree
@@ -92,7 +98,11 @@ def compile_select(query: tree.SelectQuery, text: str, source: Source) -> Select
         equal=_equal_pairs(query, on, where) if on and len(query.streams) == 2 else (),
     )
     streams = tuple(
-        SelectStream(s.name.text, s.alias.text, _reads(select, s.alias.text, source))
+        SelectStream(
+            s.name.text,
+            s.alias.text,
+            _reads(select, s.alias.text, source, scope.schemas[s.alias.text]),
+        )
         for s in query.streams
     )
     return _plan_of(text, source, select, streams, scope, findings)
@@ -335,9 +345,17 @@ def _equal_pairs(
     return tuple(found)
 
 
-def _reads(select: Selection, alias: str, source: Source) -> tuple[str, ...] | None:
+def _reads(
+    select: Selection, alias: str, source: Source, schema: EventSchema | None
+) -> tuple[str, ...] | None:
     """Collect the columns of a stream that must be read."""
-    if any(c.expression is None for c in select.columns):
+    # A row of all columns has hundreds of them, which thousands of rules ask for together.
+    every = None
+    if schema is not None and select.columns is columns_of(schema, alias):
+        every = names_of(schema)
+        if len(every) == len(schema.columns):
+            return every  # Without structures, conditions name no other columns.
+    elif any(c.expression is None for c in select.columns):
         return None
     names = {key.attribute for key in select.keys}
     if select.kind is SelectKind.JOIN or select.window.extent is not Extent.NONE:
@@ -345,12 +363,16 @@ def _reads(select: Selection, alias: str, source: Source) -> tuple[str, ...] | N
     if select.kind is SelectKind.JOIN or select.window.extent is Extent.EVENTS:
         names.update(source.tiebreak)
     kept: list[tree.Expression | None] = [*select.condition]
-    kept += [c.expression for c in select.columns]
     kept += [a.argument for a in select.aggregates]
+    for column in select.columns if every is None else ():
+        if not isinstance(column.expression, tree.Attribute):
+            kept.append(column.expression)
+        elif column.expression.variable.text == alias:
+            names.add(column.expression.attribute.text)
     for node in (n for e in kept if e is not None for n in tree.walk(e)):
         if isinstance(node, tree.Attribute) and node.variable.text == alias:
             names.add(node.attribute.text)
-    return tuple(sorted(names))
+    return tuple(sorted(names.union(every or ())))
 
 
 def _plan_of(

@@ -19,6 +19,7 @@ from cepheid.arrays.columns import Columns
 from cepheid.kinds.selection.finishing import finish_rows
 from cepheid.kinds.selection.groups import Codes, group_codes, plain_array
 from cepheid.kinds.selection.moments import Moments
+from cepheid.kinds.selection.operators import ON_CPU, Operators
 from cepheid.kinds.selection.windows import (
     Found,
     Measures,
@@ -43,11 +44,12 @@ class CountedJob(NamedTuple):
     select: Selection
     schema: pa.Schema
     arguments: Measures
+    by: Operators = ON_CPU
 
     @staticmethod
-    def of(plan: SelectPlan, schema: pa.Schema) -> CountedJob:
+    def of(plan: SelectPlan, schema: pa.Schema, by: Operators = ON_CPU) -> CountedJob:
         """Create the job of a windowed aggregation."""
-        return CountedJob(plan, plan.select, schema, arguments_of(plan.select))
+        return CountedJob(plan, plan.select, schema, arguments_of(plan.select), by)
 
 
 class CountedState(NamedTuple):
@@ -99,7 +101,7 @@ def step_counted(
     parts, owners = [_measured(job, columns, places)], own
     if state.stretches is not None:
         parts, owners = [state.stretches, *parts], np.concatenate([codes[state.groups], own])
-    stretches, groups = reduce_stretches(united_stretches(parts), owners)
+    stretches, groups = reduce_stretches(united_stretches(parts), owners, job.by)
     found = find_windows(stretches, groups, np.arange(len(at)), np.zeros_like(counts), counts)
     keys = [key.take(at) for key in keys]
     rows = _rows(job, stretches, keys, found, full)

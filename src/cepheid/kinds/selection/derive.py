@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from cepheid.errors import Span
@@ -46,7 +48,7 @@ def derive_select(plan: SelectPlan) -> Derivation:
             no_window(plan, "without `WINDOW`, aggregates are known at the end", way_out)
         if select.window.extent is not Extent.EVENTS:
             return Derivation(plan, ("window_end",))
-        stamp = _time_of(plan, select.streams[0].alias)
+        stamp = _time_column(TIME, plan.time, select.streams[0].alias).expression
         last = SelectAggregate(TIME, SelectFunction.MAX, stamp)
         results = select.results
         if results is not None:
@@ -57,17 +59,20 @@ def derive_select(plan: SelectPlan) -> Derivation:
         return Derivation(_with(plan, timed), (TIME,), (TIME,), at_end=False)
     names = [f"{TIME}{n}" for n in range(len(select.streams))]
     columns = [
-        SelectColumn(name, _time_of(plan, stream.alias))
+        _time_column(name, plan.time, stream.alias)
         for name, stream in zip(names, select.streams, strict=True)
     ]
     timed = msgspec.structs.replace(select, columns=(*select.columns, *columns))
     return Derivation(_with(plan, timed), tuple(names), tuple(names))
 
 
-def _time_of(plan: SelectPlan, alias: str) -> tree.Attribute:
+@lru_cache(maxsize=256)
+def _time_column(name: str, time: str, alias: str) -> SelectColumn:
+    """Return a column of the time of events; the rules of a workload share it."""
     variable = tree.Name(span=_NOWHERE, text=alias)
-    attribute = tree.Name(span=_NOWHERE, text=plan.time)
-    return tree.Attribute(span=_NOWHERE, variable=variable, attribute=attribute)
+    attribute = tree.Name(span=_NOWHERE, text=time)
+    plain = tree.Attribute(span=_NOWHERE, variable=variable, attribute=attribute)
+    return SelectColumn(name, plain)
 
 
 def _with(plan: SelectPlan, select: Selection) -> SelectPlan:

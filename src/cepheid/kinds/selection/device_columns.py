@@ -18,14 +18,8 @@ from numpy.typing import NDArray
 from cepheid.accelerator import grouping, selecting
 from cepheid.accelerator.conditions import Form, NamedForming
 from cepheid.accelerator.kernels.slots import SLIDING, TUMBLING, WHOLE
-from cepheid.accelerator.uploading import (
-    Chunks,
-    Uploaded,
-    encoded_chunks,
-    plain_chunks,
-    upload_columns,
-    uploader,
-)
+from cepheid.accelerator.reading import Key, Reading
+from cepheid.accelerator.uploading import Uploaded, upload_columns, uploader
 from cepheid.arrays.columns import values_of_keys
 from cepheid.arrays.noticing import current
 from cepheid.events.schema import ValueKind
@@ -41,54 +35,6 @@ SLOTS_MAX = 1 << 26
 
 FEW_SLOTS = 1 << 16
 """So many slots cost nothing, however few events there are."""
-
-
-class Key(NamedTuple):
-    """A column of keys: its type, its chunks, and its dictionary, if it has one."""
-
-    kind: pa.DataType
-    chunks: Chunks
-    texts: pa.Array[Any] | None
-
-
-class Reading:
-    """The columns of a table that are copied to the device, each once."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-        self.rows: dict[str, int] = {}
-        self.columns: list[Chunks] = []
-
-    def place(self, name: str, *, times: bool = False) -> tuple[str, int] | None:
-        """Find a column of numbers: its kind and its row; None for any other column."""
-        if name not in self._table.column_names:
-            return None
-        column = self._table.column(name)
-        if name not in self.rows:
-            chunks = plain_chunks(column, times=times)
-            if chunks is None:
-                return None
-            self.rows[name] = len(self.columns)
-            self.columns.append(chunks)
-        elif not times and not (pa.types.is_int64(column.type) or pa.types.is_float64(column.type)):
-            return None
-        return "double" if pa.types.is_float64(column.type) else "whole", self.rows[name]
-
-    def key(self, name: str) -> Key | None:
-        """Read a column of keys; None if the host must number them."""
-        if name not in self._table.column_names:
-            return None
-        column: Any = self._table.column(name)
-        if pa.types.is_signed_integer(column.type) and not column.null_count:
-            return Key(column.type, [one.to_numpy() for one in column.chunks if len(one)], None)
-        encoded = encoded_chunks(column)
-        if not encoded:
-            return None
-        chunks: list[Any] = pa.chunked_array(encoded).unify_dictionaries().chunks
-        return Key(
-            chunks[0].dictionary.type, [one.indices.to_numpy() for one in chunks],
-            chunks[0].dictionary,
-        )  # fmt: skip
 
 
 class Columns(NamedTuple):
@@ -115,7 +61,8 @@ def read_columns(select: Selection, time: str, table: pa.Table) -> Columns | Non
     values: list[tuple[str, int] | None] = []
     for measure, functions in arguments_of(select).items():
         name = plain_attribute(measure.argument)
-        if name is None or name not in table.column_names:
+        # The host keeps the values of COUNT(DISTINCT) and PERCENTILE.
+        if measure.holistic is not None or name is None or name not in table.column_names:
             return None
         counted = functions <= {"COUNT"} and not table.column(name).null_count
         found = None if counted else reading.place(name)

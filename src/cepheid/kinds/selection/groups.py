@@ -35,6 +35,18 @@ def group_codes(arrays: Sequence[Any], length: int) -> tuple[Codes, Codes]:
     return codes, rows
 
 
+def by_key(arrays: Sequence[Any], codes: Codes, rows: Codes) -> tuple[Codes, Codes]:
+    """Renumber the keys of ``group_codes``, in the order of their values."""
+    if not arrays or len(rows) < 2:
+        return codes, rows
+    names = [str(number) for number in range(len(arrays))]
+    keys = pa.table([plain_array(array).take(rows) for array in arrays], names)
+    order = np.asarray(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names]))
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(len(order))
+    return numbers[codes], rows[order]
+
+
 def _numbered(array: Any) -> tuple[Codes, int]:
     """Assign a number to every value of an array, below the limit that is returned, too."""
     if pa.types.is_signed_integer(array.type) and len(array) and not array.null_count:
@@ -92,6 +104,8 @@ def _first_rows(codes: Codes, size: int) -> Codes:
 
 
 def stable_order(codes: Codes) -> Codes:
-    """Sort rows by their codes, stably; small codes sort in O(n)."""
-    narrow = len(codes) > 0 and int(codes.max()) < 1 << 16
-    return np.argsort(codes.astype(np.uint16) if narrow else codes, kind="stable")
+    """Sort rows by their codes, stably; codes of a small range sort in O(n)."""
+    lowest, highest = (int(codes.min()), int(codes.max())) if len(codes) else (0, 0)
+    if highest - lowest < 1 << 16:
+        codes = (codes - lowest).astype(np.uint16)
+    return np.argsort(codes, kind="stable")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from cepheid.errors import Note, Span
@@ -88,6 +89,14 @@ class SelectItems:
     def columns(self) -> tuple[SelectColumn, ...]:
         """Plan the columns of rows or pairs."""
         found: list[SelectColumn] = []
+        if len(self._query.items) == 1 == len(self._query.streams):
+            alias = self._query.streams[0].alias.text
+            schema, star = self._scope.schemas[alias], self._query.items[0]
+            plain = isinstance(star, tree.Star) and (
+                star.stream is None or star.stream.text == alias
+            )
+            if plain and schema is not None and schema.is_unique:
+                return columns_of(schema, alias)
         for item in self._query.items:
             if isinstance(item, tree.Star):
                 found += self._all_columns(item)
@@ -370,6 +379,23 @@ class SelectItems:
             written = function.value if function is not SelectFunction.DISTINCT else "DISTINCT"
             message = f"`{written}` takes {what}, and this is of kind {kind.value}"
             self._findings.add("E206", message, node.span)
+
+
+@lru_cache(maxsize=256)
+def columns_of(schema: EventSchema, alias: str) -> tuple[SelectColumn, ...]:
+    """Return all columns of a stream; the rules of a workload that have them share them."""
+    at, variable = Span(0, 0), tree.Name(span=Span(0, 0), text=alias)
+    names = (tree.Name(span=at, text=column) for column in top_level(schema))
+    return tuple(
+        SelectColumn(name.text, tree.Attribute(span=at, variable=variable, attribute=name))
+        for name in names
+    )
+
+
+@lru_cache(maxsize=256)
+def names_of(schema: EventSchema) -> tuple[str, ...]:
+    """Return the names of all columns of a stream, sorted."""
+    return tuple(sorted(top_level(schema)))
 
 
 def top_level(schema: EventSchema) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,8 +23,9 @@ from cepheid.kinds.selection.pairs import following
 from cepheid.language import tree
 from cepheid.patterns.scope import Source
 from cepheid.plans.meaning import Meaning, fingerprint, times_of
+from cepheid.plans.needs import LIVE_ON_DEVICE
 from cepheid.plans.plan import SelectPlan
-from cepheid.plans.selection import HOLISTIC, Extent
+from cepheid.plans.selection import Extent
 from cepheid.plans.selection import SelectKind as Operator
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.work import Work
+    from cepheid.patterns.thresholds import Threshold
 
 
 class SelectKind(Kind):
@@ -76,13 +79,8 @@ class SelectKind(Kind):
 
     def why_not_on_device(self, plan: SelectPlan) -> str:
         """Explain why a query cannot run on a GPU in this process; empty if it can."""
-        select = plan.select.then or plan.select
         if len(plan.select.streams) > 2:
             return "a GPU joins two streams"
-        if select.window.extent is Extent.SESSION:
-            return "sessions are merged on the CPU"
-        if any(aggregate.function in HOLISTIC for aggregate in select.aggregates):
-            return "COUNT(DISTINCT) and PERCENTILE, also estimated, keep values on the CPU"
         return ""
 
     def device_job(self, plan: SelectPlan) -> DeviceJob:
@@ -91,17 +89,55 @@ class SelectKind(Kind):
 
         return DeviceSelect(plan)
 
+    def why_not_live_on_device(self, plan: SelectPlan) -> str:
+        """Explain why a live query cannot use a GPU in this process; empty if it can."""
+        if len(plan.select.streams) > 1:
+            return LIVE_ON_DEVICE
+        return self.why_not_on_device(plan)
+
+    def device_steps(self, plan: SelectPlan, schema: Any, *, forced: bool) -> Any:
+        """Create the step function whose micro-batches a GPU filters and folds."""
+        from cepheid.accelerator.schedule import Place, Scheduler
+        from cepheid.kinds.selection.device import DeviceOperators
+        from cepheid.kinds.selection.device_live import PlacedSteps
+        from cepheid.kinds.selection.steps import steps_of_select
+
+        scheduler = Scheduler(Place.GPU if forced else None)
+        there = steps_of_select(plan, schema, DeviceOperators())
+        return PlacedSteps(steps_of_select(plan, schema), there, scheduler)
+
     def live_job(self, work: Work) -> LiveJob[Any]:
         """Create the job that a bucket of a live stream runs for windows; WHERE is behind it."""
+        from cepheid.accelerator.assigned import scheduler_of
         from cepheid.jobs.steps import LiveSteps
         from cepheid.kinds.selection.live import LiveSelect
         from cepheid.kinds.selection.steps import WindowSteps
+        from cepheid.spark.task_device import task_address
 
         plan = SelectPlan.from_json(work.plan)
         if plan.select.window.extent is Extent.EVENTS:
             return LiveSelect.of(work)
         kept = msgspec.structs.replace(plan.select, where=None)
-        return LiveSteps(work, WindowSteps(plan, work.schema, kept))
+        scheduler = None if self.why_not_on_device(plan) else scheduler_of(task_address())
+        steps = WindowSteps(plan, work.schema, kept)
+        if scheduler is None:
+            return LiveSteps(work, steps)
+        # Loads numba.cuda, which takes a moment.
+        from cepheid.kinds.selection.device import DeviceOperators
+        from cepheid.kinds.selection.device_live import PlacedSteps
+
+        there = replace(steps, by=DeviceOperators())
+        return LiveSteps(work, PlacedSteps(steps, there, scheduler))
+
+    def alternatives(self, plan: SelectPlan) -> tuple[tuple[Threshold, ...], ...] | None:
+        """List the comparisons of WHERE; None for a join, and without any."""
+        from cepheid.kinds.selection.store import conditions_of
+        from cepheid.store.filter_plan import thresholds_in
+
+        if len(plan.select.streams) > 1:
+            return None
+        found = tuple(t for part in conditions_of(plan, 0) for t in thresholds_in(part))
+        return (found,) if found else None
 
     def keeps(self, plan: SelectPlan) -> Callable[[Any], Any] | None:
         """Build a function that marks the events for which WHERE is true."""

@@ -7,11 +7,16 @@ other stream. Those are kept even if ON or WHERE reject them, because windows co
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from cepheid.arrays.columns import Columns, read_times
+from cepheid.errors import DataError
 from cepheid.jobs.bucket import Bucket, Outcome, read_bucket, take_in, write_bucket
+from cepheid.jobs.spill import Spilling
 from cepheid.jobs.state_format import (
     Format,
     Meant,
@@ -21,16 +26,17 @@ from cepheid.jobs.state_format import (
     text_of,
     write_state,
 )
+from cepheid.jobs.steps import ROWS_MAX, check_rows
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.jobs.work import Work
-from cepheid.kinds.selection.join import join_tables
+from cepheid.kinds.selection.join import in_one_unit, join_tables
 from cepheid.plans.plan import SelectPlan
 
 KIND = "a JOIN over windows of events"
 FORMAT = Format("join", 2, "a JOIN")
 PAIR = Format("buckets", 2, KIND)
-ROWS_MAX = 5_000_000
-"""Pairs of one micro-batch, which are built at once."""
+PAIRS_AT_ONCE = 5_000_000
+"""Pairs that are built at once; more of them are built in parts, which wait on disk."""
 
 
 class _Snapshot(Meant):
@@ -61,8 +67,8 @@ def turn_joined(
     Raises
     ------
     DataError
-        E524 if the state was written by another query, or for other columns; E513 if there are too
-        many pairs; E5xx for errors in the events.
+        E524 if the state was written by another query, or for other columns; E513 if there are more
+        than a billion pairs; E5xx for errors in the events.
     """
     plan = SelectPlan.from_json(works[0].plan)
     select = plan.select
@@ -77,7 +83,10 @@ def turn_joined(
     ]
     tables = [pa.concat_tables([s.last, c.ready]) for s, c in zip(sides, came, strict=True)]
     begins = (len(sides[0].last), len(sides[1].last))
-    found = join_tables(select, plan.time, tables, begins, ROWS_MAX)
+    found = Spilling()
+    for pairs in _pairs(plan, tables, begins):
+        found.add(works[0].shown(pairs))
+        check_rows(found.rows)
     kept = [
         table.slice(max(len(table) - within, 0))
         for table, within in zip(tables, select.window.lengths, strict=True)
@@ -90,10 +99,47 @@ def turn_joined(
     lag = max(max(known) - until, 0) if until is not None else 0
     events, waiting = sum(one.events for one in came), sum(len(one.waiting) for one in came)
     late = sum(len(one.late_events) for one in came)
-    results = works[0].shown(found)
+    results = pa.concat_tables(found.tables())
     # Late events of two streams have columns of their own, so none are returned.
     nothing = works[0].schema.empty_table()
     return write_state(PAIR, saved), Outcome(results, events, late, waiting, 1, 1, lag, nothing)
+
+
+def _pairs(plan: SelectPlan, tables: list[pa.Table], begins: tuple[int, int]) -> Iterator[pa.Table]:
+    """Join two streams, in two halves of the new events if they have too many pairs for one."""
+    middle = _middle(plan, tables, begins)
+    try:
+        most = PAIRS_AT_ONCE if middle is not None else ROWS_MAX
+        found = join_tables(plan.select, plan.time, tables, begins, most)
+    except DataError as error:
+        if middle is None or error.diagnostics[0].code != "E513":
+            raise
+    else:
+        yield found
+        return
+    # The later event of a pair is a new one, so the first half needs nothing of the second one.
+    first = [table.slice(0, end) for table, end in zip(tables, middle, strict=True)]
+    yield from _pairs(plan, first, begins)
+    yield from _pairs(plan, tables, middle)
+
+
+def _middle(
+    plan: SelectPlan, tables: list[pa.Table], begins: tuple[int, int]
+) -> tuple[int, int] | None:
+    """Return where the second half of the new events begins in both streams; None for one event.
+
+    Of equal times, events of the first stream come first, as in the join.
+    """
+    times = [
+        in_one_unit(read_times(Columns(table), plan.time), tables, place, plan.time)[begin:]
+        for place, (table, begin) in enumerate(zip(tables, begins, strict=True))
+    ]
+    count = sum(map(len, times))
+    if count < 2:
+        return None
+    half = np.argsort(np.concatenate(times), kind="stable")[: count // 2]
+    left = int(np.count_nonzero(half < len(times[0])))
+    return begins[0] + left, begins[1] + len(half) - left
 
 
 def _later(one: int | None, other: int | None) -> int | None:

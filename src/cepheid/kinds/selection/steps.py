@@ -36,8 +36,8 @@ from cepheid.kinds.selection.counted_snapshot import (
 from cepheid.kinds.selection.groups import group_codes, plain_array
 from cepheid.kinds.selection.join import join_tables
 from cepheid.kinds.selection.many_join import join_many
-from cepheid.kinds.selection.operators import filter_rows
-from cepheid.kinds.selection.rows import holds_in
+from cepheid.kinds.selection.moments import Moments, SumBounds
+from cepheid.kinds.selection.operators import ON_CPU, Operators, filter_rows
 from cepheid.kinds.selection.windows import (
     Stretches,
     measure,
@@ -66,6 +66,7 @@ class FilterSteps:
 
     plan: SelectPlan
     schema: pa.Schema
+    by: Operators = ON_CPU
 
     @property
     def batch_rows(self) -> int:
@@ -77,7 +78,7 @@ class FilterSteps:
 
     def step(self, state: None, events: pa.Table) -> tuple[None, pa.Table]:
         """Filter events."""
-        return state, filter_rows(self.plan.select, events)
+        return state, filter_rows(self.plan.select, events, self.by)
 
     def advance(self, state: None, until: int) -> tuple[None, pa.Table]:
         """Do nothing: no row waits for a time."""
@@ -133,6 +134,7 @@ class WindowSteps:
     plan: SelectPlan
     schema: pa.Schema
     select: Selection
+    by: Operators = ON_CPU
 
     @property
     def batch_rows(self) -> int:
@@ -153,7 +155,12 @@ class WindowSteps:
         return merged(self.select.window, united_stretches([state, fresh]))
 
     def _measured(self, events: pa.Table) -> Stretches:
-        return measure(self.select, self.plan.time, events, lambda _, m: m.widened())
+        # Sums of one step fit 64 bits or are measured in halves; those of a stream are halves.
+        found = self.by.measured(self.select, self.plan.time, events, SumBounds())
+        if found is None:
+            return measure(self.select, self.plan.time, events, lambda _, m: m.widened(), self.by)
+        halves = [m.widened() if isinstance(m, Moments) else m for m in found.moments]
+        return found._replace(moments=halves)
 
     def advance(self, state: Stretches | None, until: int) -> tuple[Stretches | None, pa.Table]:
         """Close the windows that end by a time."""
@@ -272,8 +279,7 @@ class CountedSteps(NamedTuple):
 
     def step(self, state: CountedState, events: pa.Table) -> tuple[CountedState, pa.Table]:
         """Count the events for which WHERE is true; return the rows of windows they fill."""
-        mask = holds_in(Columns(events), self.job.select.condition)
-        kept = events if mask is None else events.filter(pa.array(mask))
+        kept = self.job.by.keep(events, self.job.select.condition)
         state, rows = step_counted(self.job, state, kept)
         return state, self._in_order(rows)
 
@@ -445,13 +451,13 @@ def _read(plan: SelectPlan, schema: pa.Schema, side: int) -> pa.Schema:
 SelectSteps = FilterSteps | WindowSteps | CountedSteps | JoinSteps
 
 
-def steps_of_select(plan: SelectPlan, schema: pa.Schema) -> SelectSteps:
-    """Create the step function of a SELECT that is a stage."""
+def steps_of_select(plan: SelectPlan, schema: pa.Schema, by: Operators = ON_CPU) -> SelectSteps:
+    """Create the step function of a SELECT that is a stage; a join runs on the CPU."""
     select = plan.select
     if select.kind is SelectKind.JOIN:
         return JoinSteps.of(plan, schema)
     if select.kind is SelectKind.FILTER:
-        return FilterSteps(plan, schema)
+        return FilterSteps(plan, schema, by)
     if select.window.extent is Extent.EVENTS:
-        return CountedSteps(CountedJob.of(plan, schema))
-    return WindowSteps(plan, schema, select)
+        return CountedSteps(CountedJob.of(plan, schema, by))
+    return WindowSteps(plan, schema, select, by)

@@ -22,7 +22,14 @@ from cepheid.kernels.distinct import distinct
 from cepheid.kernels.window_folds import stretches_of_windows
 from cepheid.kinds.selection.bags import Bags, bag_column, bags_of, bags_of_array
 from cepheid.kinds.selection.finishing import finish_rows
-from cepheid.kinds.selection.groups import DENSE_MAX, Codes, group_codes, plain_array, stable_order
+from cepheid.kinds.selection.groups import (
+    DENSE_MAX,
+    Codes,
+    by_key,
+    group_codes,
+    plain_array,
+    stable_order,
+)
 from cepheid.kinds.selection.moments import (
     Moments,
     SumBounds,
@@ -149,7 +156,7 @@ def rows_of_stretches(
     select: Selection, time: str, schema: pa.Schema, whole: Stretches
 ) -> pa.Table:
     """Build the rows of all windows that have an event, by window and key."""
-    codes, at = group_codes(whole.keys, len(whole.rows))
+    codes, at = by_key(whole.keys, *group_codes(whole.keys, len(whole.rows)))
     stretches, groups = _merged(select.window, whole, codes)
     if select.window.extent is Extent.SESSION:
         keys = [values.take(at[groups]) for values in whole.keys]
@@ -163,12 +170,13 @@ def rows_of_stretches(
         # Without events, aggregates are one row, as in SQL.
         rows, windows = np.zeros(1, np.int64), np.zeros(1, np.int64)
         moments = [m.nothing() for m in moments]
-    chosen = at[found.groups]
+    # Groups are numbered by key, and their windows are in order.
+    order = stable_order(windows)
+    windows, chosen = windows[order], at[found.groups[order]] if len(at) else at
     keys = [values.take(chosen) for values in whole.keys]
-    named = dict(zip(arguments_of(select), moments, strict=True))
+    named = dict(zip(arguments_of(select), (m.take(order) for m in moments), strict=True))
     starts = windows if edges is None else edges[windows]
-    table = window_rows(select, time, schema, keys, starts, rows, named)
-    table, windows = sorted_rows(select, table, windows)
+    table = window_rows(select, time, schema, keys, starts, rows[order], named)
     if edges is not None:
         table = _spread(select, time, schema, table, windows, edges)
     return finish_rows(select, table)
@@ -374,23 +382,28 @@ def reduce_stretches(
         span = int(place.max()) - lowest + 1
         size = (int(codes.max()) + 1) * span
         if size <= DENSE_MAX * len(codes):
-            return _gather(inner, codes * span + (place - lowest), codes, size, by)
+            return _gather(inner, codes, place, (lowest, span, size), by)
     return _sort(inner, codes, place)
 
 
 def _gather(
-    part: Stretches, slots: Codes, codes: Codes, size: int, by: Operators
+    part: Stretches, codes: Codes, place: Codes, dense: tuple[int, int, int], by: Operators
 ) -> tuple[Stretches, Codes]:
-    """Merge stretches of the same slot; slots are ordered by group and time."""
+    """Merge stretches of the same group and place, in a table of ``span`` places for each group."""
+    lowest, span, size = dense
+    slots = codes * span
+    slots += place
+    slots -= lowest
     counted, folded = by.fold(part.moments, part.rows, slots, size)
     used = np.flatnonzero(counted)
-    owner = np.empty(size, np.int64)
-    owner[slots] = np.arange(len(slots))
-    at = owner[used]
-    moments = [m.take(used) for m in folded]
-    first = part.first[at]
-    last = first if part.first is part.last else part.last[at]
-    return Stretches([], first, last, counted[used], moments), codes[at]
+    owners = used // span
+    first = last = used - owners * span + lowest
+    if part.first is not part.last:
+        owner = np.empty(size, np.int64)
+        owner[slots] = np.arange(len(slots))
+        at = owner[used]
+        first, last = part.first[at], part.last[at]
+    return Stretches([], first, last, counted[used], [m.take(used) for m in folded]), owners
 
 
 def _sort(part: Stretches, codes: Codes, place: Codes) -> tuple[Stretches, Codes]:

@@ -12,6 +12,7 @@ from cepheid.kinds.situation.job import SituationJob
 from cepheid.kinds.situation.step import SituationState, check_order, step_stretches
 from cepheid.kinds.situation.stretches import (
     TIME,
+    Cutting,
     cut,
     stretches_from_table,
     stretches_to_table,
@@ -21,7 +22,7 @@ COMPOSE_ROWS = 1 << 18
 """Stretches of one step, which touches every situation of the window."""
 
 
-def summarise_events(job: SituationJob, batch: pa.Table) -> pa.Table:
+def summarise_events(job: SituationJob, batch: pa.Table, cutting: Cutting = cut) -> pa.Table:
     """Compute the stretches of a batch of events, which is in time order.
 
     Raises
@@ -33,7 +34,7 @@ def summarise_events(job: SituationJob, batch: pa.Table) -> pa.Table:
     times = read_times(columns, job.plan.time)
     check_order(job, times, None)
     keys = KeyTable(job.plan.partition.attributes)
-    return stretches_to_table(keys, cut(job, keys, columns, times), batch.schema)
+    return stretches_to_table(keys, cutting(job, keys, columns, times), batch.schema)
 
 
 def compose(job: SituationJob, tables: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -9,6 +9,7 @@ from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
 from cepheid.kinds.situation.detection import explain_detection
 from cepheid.language import tree
+from cepheid.language.formatter import relation_words
 from cepheid.plans.plan import SituationPlan
 from cepheid.plans.situations import (
     RelativeDefinition,
@@ -125,7 +126,7 @@ def _constraint(
     definitions: tuple[SituationDefinition, ...], constraint: SituationConstraint
 ) -> str:
     left, right = definitions[constraint.left].name, definitions[constraint.right].name
-    relations = ";".join(relation.value for relation in relations_of(constraint.mask))
+    relations = ";".join(relation_words(relations_of(constraint.mask)))
     return f"{left} {relations or '(nothing)'} {right}"
 
 
@@ -183,6 +184,6 @@ def mermaid_of(situations: Situations) -> str:
         condition = _text(definition.condition).replace('"', "#quot;")
         lines.append(f'    s{number}["{definition.name}: {condition}"]')
     for constraint in situations.constraints:
-        relations = "; ".join(relation.value for relation in relations_of(constraint.mask))
+        relations = "; ".join(relation_words(relations_of(constraint.mask)))
         lines.append(f'    s{constraint.left} ---|"{relations}"| s{constraint.right}')
     return "\n".join(lines)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cepheid.jobs.derived import Derivation, Splits
+    from cepheid.jobs.device_jobs import DeviceJob
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.steps import Steps
     from cepheid.jobs.task_jobs import TaskJob
@@ -44,6 +45,31 @@ class SituationKind(SteppedKind):
         from cepheid.kinds.situation.steps import SituationSteps
 
         return SituationSteps.of(plan, schema)
+
+    def why_not_on_device(self, plan: SituationPlan) -> str:
+        """Give no reason: a device cuts the events of every query about situations."""
+        del plan
+        return ""
+
+    def device_job(self, plan: SituationPlan) -> DeviceJob:
+        """Create the job that a GPU runs: conditions, stretches and their aggregates."""
+        from cepheid.kinds.situation.device import DeviceSituations
+
+        return DeviceSituations(plan)
+
+    def why_not_live_on_device(self, plan: SituationPlan) -> str:
+        """Give no reason: the state is that of the CPU."""
+        del plan
+        return ""
+
+    def device_steps(self, plan: SituationPlan, schema: pa.Schema, *, forced: bool) -> Any:
+        """Create the step function whose micro-batches a GPU cuts."""
+        from cepheid.accelerator.schedule import Place, Scheduler
+        from cepheid.kinds.situation.device import PlacedCut
+        from cepheid.kinds.situation.steps import SituationSteps
+
+        scheduler = Scheduler(Place.GPU if forced else None)
+        return SituationSteps.of(plan, schema, PlacedCut(scheduler))
 
     def meaning(self, plan: SituationPlan) -> Meaning:
         """Collect the parts of a query that shape its state; names of columns may change."""
@@ -93,6 +119,15 @@ class SituationKind(SteppedKind):
 
         return SituationTasks.of(work)
 
+    def live_job(self, work: Work) -> LiveJob[Any]:
+        """Create the job that a bucket of a live stream runs for a query."""
+        from cepheid.jobs.steps import LiveSteps
+        from cepheid.kinds.situation.steps import SituationSteps
+        from cepheid.kinds.situation.tasks import task_cutting
+
+        plan = SituationPlan.from_json(work.plan)
+        return LiveSteps(work, SituationSteps.of(plan, work.schema, task_cutting()))
+
     def pane_job(self, work: Work) -> LiveJob[Any]:
         """Create the job of a bucket that has some panes of a stream."""
         from cepheid.kinds.situation.live_by_panes import SituationPanes
@@ -122,3 +157,9 @@ class SituationKind(SteppedKind):
         from cepheid.kinds.situation.replay import plan_situations
 
         return plan_situations(snapshot, plan, method)
+
+    def from_index(self, plan: SituationPlan, snapshot: Any, method: str) -> Any:
+        """Answer a query from the part of a store where conditions can hold; None to read all."""
+        from cepheid.kinds.situation.from_store import answer_from_store
+
+        return answer_from_store(plan, snapshot, method)

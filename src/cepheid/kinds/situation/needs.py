@@ -38,7 +38,7 @@ def needs_of_situations(plan: SituationPlan) -> Needs:
         not_composed="",  # By stretches without a change of any condition.
         not_by_time="the whole stream is one window",
         no_panes=no_panes,
-        not_on_device="only aggregates of matches run on a GPU",
+        not_on_device="",
         pane=0 if no_panes else live_pane(plan),
     )
 

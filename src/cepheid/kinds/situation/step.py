@@ -22,15 +22,12 @@ from cepheid.kinds.situation.job import SituationJob
 from cepheid.kinds.situation.relative import with_masks
 from cepheid.kinds.situation.results import Matches, empty_rows, list_rows, match_rows
 from cepheid.kinds.situation.runs import Derived, Kept, Step, derive, keep
-from cepheid.kinds.situation.stretches import Stretches, cut
+from cepheid.kinds.situation.stretches import Cutting, Stretches, cut
 from cepheid.kinds.situation.tuning import Tuning, observe
-from cepheid.memory_limits import current, too_much_state
+from cepheid.memory_limits import VARIABLE, current, too_much_state
 
 LOOKS_A_SITUATION = 1 << 14
 """Looks at other situations for one that may complete a match, beside one for 8 bytes of state."""
-
-SITUATIONS_MAX = 20_000_000
-"""Maximum number of situations in the state, of all definitions and partitions; some gigabytes."""
 
 
 class SituationState(NamedTuple):
@@ -57,8 +54,9 @@ class SituationState(NamedTuple):
 
 
 def step_situations(
-    job: SituationJob, state: SituationState, batch: pa.Table, *, complete: bool = False
-) -> tuple[SituationState, pa.Table]:
+    job: SituationJob, state: SituationState, batch: pa.Table, *, complete: bool = False,
+    cutting: Cutting = cut,
+) -> tuple[SituationState, pa.Table]:  # fmt: skip
     """Process a batch; return the new state and the final rows.
 
     Parameters
@@ -87,7 +85,7 @@ def step_situations(
     state = state._replace(keys=keys, held=held, last=int(times[ready - 1]))
     if job.relative:
         state, part = _look_back(job, state, part)
-    stretches = cut(job, keys, Columns(part), times[:ready])
+    stretches = cutting(job, keys, Columns(part), times[:ready])
     return step_stretches(job, state, stretches, batch.schema)
 
 
@@ -151,24 +149,27 @@ def _keep_all(
         for number, (old, new) in enumerate(zip(state.kept, derived, strict=True))
     )
     state = state._replace(kept=kept)
-    if state.situation_count > SITUATIONS_MAX:
-        raise _too_many(job)
+    if state.situation_count > (most := current().situations):
+        raise _too_many(job, most)
     return state
 
 
-def _too_many(job: SituationJob) -> DataError:
-    message = f"the query keeps more than {SITUATIONS_MAX:,} situations"
-    helps = ("add a window: `DETECTED WITHIN 10 minutes`",)
+def _too_many(job: SituationJob, most: int) -> DataError:
+    message = f"the query keeps more than {most:,} situations"
+    change = "add a window: `DETECTED WITHIN 10 minutes`"
     if job.within >= 0:
-        helps = ("make the window shorter, or bound situations with `AT LEAST`",)
-    return DataError([Diagnostic("E515", message, helps=helps)])
+        change = "make the window shorter, or bound situations with `AT LEAST`"
+    more = f"or, with the memory for it, raise the limit: `{VARIABLE}=situations={2 * most}`"
+    return DataError([Diagnostic("E515", message, helps=(change, more))])
 
 
 def finish_situations(
     job: SituationJob, state: SituationState, schema: pa.Schema
 ) -> tuple[SituationState, pa.Table]:
     """Process the buffered events: the stream has ended."""
-    return step_situations(job, state, schema.empty_table(), complete=True)
+    # Events that tasks read from files have texts as codes, and so have those that are held.
+    last = schema if state.held is None else state.held.schema
+    return step_situations(job, state, last.empty_table(), complete=True)
 
 
 def forget_idle_partitions(job: SituationJob, state: SituationState) -> SituationState:

@@ -17,6 +17,7 @@ from cepheid.kinds.situation.step import (
     forget_idle_partitions,
     step_situations,
 )
+from cepheid.kinds.situation.stretches import Cutting, cut
 from cepheid.plans.plan import SituationPlan
 
 
@@ -25,11 +26,12 @@ class SituationSteps(NamedTuple):
 
     job: SituationJob
     schema: pa.Schema
+    cutting: Cutting = cut
 
     @staticmethod
-    def of(plan: SituationPlan, schema: pa.Schema) -> SituationSteps:
+    def of(plan: SituationPlan, schema: pa.Schema, cutting: Cutting = cut) -> SituationSteps:
         """Create the step function of a plan."""
-        return SituationSteps(SituationJob(plan), schema)
+        return SituationSteps(SituationJob(plan), schema, cutting)
 
     @property
     def plan(self) -> SituationPlan:
@@ -47,19 +49,20 @@ class SituationSteps(NamedTuple):
 
     def step(self, state: SituationState, events: pa.Table) -> tuple[SituationState, pa.Table]:
         """Process events; return the rows that are final."""
-        return step_situations(self.job, state, events)
+        return step_situations(self.job, state, events, cutting=self.cutting)
 
     def advance(self, state: SituationState, until: int) -> tuple[SituationState, pa.Table]:
         """Process the events that waited for others of the same time."""
         del until
-        return step_situations(self.job, state, self.schema.empty_table(), complete=True)
+        nothing = self.schema.empty_table()
+        return step_situations(self.job, state, nothing, complete=True, cutting=self.cutting)
 
     def step_until(
         self, state: SituationState, events: pa.Table, until: int
     ) -> tuple[SituationState, pa.Table]:
         """Process events before a time; none of them waits for others of its time."""
         del until
-        return step_situations(self.job, state, events, complete=True)
+        return step_situations(self.job, state, events, complete=True, cutting=self.cutting)
 
     def finish(self, state: SituationState) -> tuple[SituationState, pa.Table]:
         """End all situations."""

@@ -7,6 +7,7 @@ begins a new stretch, and a situation that spans ranges is joined when it is der
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,10 @@ class Stretches(NamedTuple):
     bits: Numbers
     totals: tuple[Numbers, ...]
     values: tuple[Any, ...]
+
+
+Cutting = Callable[[SituationJob, KeyTable, Columns, NDArray[np.int64]], Stretches]
+"""Cuts a batch of these times into stretches, and adds its partitions to the keys."""
 
 
 def kind_of(schema: pa.Schema, name: str) -> pa.DataType:
@@ -102,7 +107,7 @@ def cut_by(
     # If no value is read, any row will do.
     ends = np.where(kinds & job.needed != 0, last[:count], rows) if len(last) else rows
     found = tuple(total[:count].copy() for total in totals)
-    return Stretches(key[rows], times[rows], kinds, found, _values(job, columns, rows, ends))
+    return Stretches(key[rows], times[rows], kinds, found, values_at(job, columns, rows, ends))
 
 
 def _start(measure: Accumulator, length: int) -> Numbers:
@@ -160,9 +165,19 @@ def _read(measure: Accumulator, columns: Columns) -> Numbers:
     return vector.numbers if vector.valid is None else np.where(vector.valid, vector.numbers, 0)
 
 
-def _values(
+def add_measure(
+    measure: Accumulator, columns: Columns, stretch_of: NDArray[np.int64], count: int
+) -> Numbers:
+    """Aggregate the events of every stretch; those of -1 do not count."""
+    total = _start(measure, count)
+    _add(measure, columns, stretch_of, total)
+    return total
+
+
+def values_at(
     job: SituationJob, columns: Columns, first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> tuple[Any, ...]:
+    """Take the values that situations keep, from the first and from the last rows."""
     found = []
     for end in job.ends:
         column = columns.arrow(end.attribute)

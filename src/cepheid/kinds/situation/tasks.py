@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.accelerator.assigned import scheduler_of
 from cepheid.arrays.columns import Columns, read_times
 from cepheid.jobs.blobs import (
     STRETCH,
@@ -24,9 +25,10 @@ from cepheid.jobs.work import Work
 from cepheid.kinds.situation.compose import compose, summarise_events
 from cepheid.kinds.situation.job import SituationJob
 from cepheid.kinds.situation.step import SituationState, finish_situations, step_situations
-from cepheid.kinds.situation.stretches import KEY, TIME
+from cepheid.kinds.situation.stretches import KEY, TIME, Cutting, cut
 from cepheid.plans.plan import SituationPlan
 from cepheid.spark.batches import REPORT_ROWS
+from cepheid.spark.task_device import task_address
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """Spreads consecutive integers."""
@@ -47,9 +49,9 @@ class SituationTasks(NamedTuple):
         """Compute the rows of sorted events that become final within a range."""
         del number
         work, job = self
-        state = SituationState.start(job)
+        state, cutting = SituationState.start(job), task_cutting()
         for table in tables:
-            state, rows = step_situations(job, state, table)
+            state, rows = step_situations(job, state, table, cutting=cutting)
             yield from _report(work, _between(rows, owned.begin, owned.end))
         state, rows = finish_situations(job, state, work.schema)
         yield from _report(work, _between(rows, owned.begin, owned.end))
@@ -57,8 +59,9 @@ class SituationTasks(NamedTuple):
     def summarise(self, tables: Iterable[pa.Table], seq: int) -> Batches:
         """Compute the stretches of sorted events, for the tasks of their partitions."""
         work, job = self
+        cutting = task_cutting()
         for place, events in enumerate(tables):
-            table = summarise_events(job, events)
+            table = summarise_events(job, events, cutting)
             bucket = _buckets(job, table, work.buckets)
             number = (seq << 32) + place
             blobs = [
@@ -74,6 +77,17 @@ class SituationTasks(NamedTuple):
         tables = (table_from_bytes(blob.payload) for blob in blobs)
         for rows in compose(job, tables, work.schema):
             yield from _report(work, rows)
+
+
+def task_cutting() -> Cutting:
+    """Choose how this task cuts events: on its GPU, if it has one, or on the CPU."""
+    scheduler = scheduler_of(task_address())
+    if scheduler is None:
+        return cut
+    # Loads numba.cuda, which takes a moment.
+    from cepheid.kinds.situation.device import PlacedCut
+
+    return PlacedCut(scheduler)
 
 
 def _between(rows: pa.Table, begin: int | None, end: int | None) -> pa.Table:

@@ -189,6 +189,10 @@ class SituationWhy:
             if definition.name in relative:
                 continue  # It does not speak of single events.
             asked[f"holds {definition.name}"] = [*where, definition.condition]
+            unknown = tree.IsNull(
+                span=definition.condition.span, operand=definition.condition, negated=False
+            )
+            asked[f"unknown {definition.name}"] = [*where, unknown]
         for key in self.plan.partition.attributes:
             asked[f"null {key}"] = [is_null(self.question, key)]
         found = count_events(self.question, self.counting, asked)
@@ -218,6 +222,12 @@ class SituationWhy:
         told += [
             f"`{c.text}` holds at {number(c.satisfied)} of {amount(c.events, 'event')}."
             for c in conditions
+        ]
+        told += [
+            f"`{c.text}` is NULL at {number(count)} of them, and ends there: "
+            f"`{c.variable} AS {c.text} UNTIL …` would go on."
+            for c in conditions
+            if c.satisfied and (count := self.events[f"unknown {c.variable}"])
         ]
         for key in self.plan.partition.attributes:
             if count := self.events[f"null {key}"]:

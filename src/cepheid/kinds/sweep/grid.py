@@ -38,7 +38,7 @@ WEIGHT_MAX, WEIGHT_MIN = 2.0**100, 2.0**-100
 
 
 class Numbers(NamedTuple):
-    """What a grid keeps; see ``kernels/sweep_grid.py``."""
+    """The numbers that a grid keeps; see ``kernels/sweep_grid.py``."""
 
     V: NDArray[np.float64]
     M: Ints

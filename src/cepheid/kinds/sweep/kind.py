@@ -16,6 +16,7 @@ from cepheid.plans.needs import Needs, needs_by_key
 from cepheid.plans.sweep import SweepPlan
 
 if TYPE_CHECKING:
+    from cepheid.jobs.device_jobs import DeviceJob
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.task_jobs import TaskJob
@@ -49,6 +50,16 @@ class SweepKind(TaskKind):
         from cepheid.kinds.sweep.tasks import SweepTasks
 
         return SweepTasks(work)
+
+    def why_not_on_device(self, plan: SweepPlan) -> str:
+        """Explain why a sweep cannot run on a GPU; empty if it can."""
+        return "" if plan.thresholds else "a GPU sweeps conditions on single events, in one pass"
+
+    def device_job(self, plan: SweepPlan) -> DeviceJob:
+        """Create the job that a GPU runs: a thread for every value."""
+        from cepheid.kinds.sweep.device import DeviceSweep
+
+        return DeviceSweep(plan)
 
     def live_job(self, work: Work) -> LiveJob[Any]:
         """Refuse to run on a stream (E432)."""

@@ -68,18 +68,18 @@ class LocalSweep:
         one = self.plan.plans[0]
         # A funnel has rows without events; the columns are those of its rows.
         rows = local_job(one).nothing(schema).slice(0, 0)
-        return self._united([Piece(rows, {})], schema)
+        return self.united([Piece(rows, {})], schema)
 
     def answer_table(self, table: pa.Table, rows: int) -> pa.Table:
         """Run over a sorted table, in steps of ``rows`` rows."""
         if not self._alone:
             return self.answer(slices_of(table, rows), table.schema)
         job = local_job(self.plan.plans[0])
-        return self._united([Piece(job.answer_table(table, rows), {})], table.schema)
+        return self.united([Piece(job.answer_table(table, rows), {})], table.schema)
 
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
         """Run over batches in time order."""
-        return self._united(self._pieces(batches, schema), schema)
+        return self.united(self._pieces(batches, schema), schema)
 
     def _pieces(self, batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[Piece]:
         plan = self.plan
@@ -90,6 +90,11 @@ class LocalSweep:
         else:
             tables = self._tables(batches, schema)
             found = (Piece(tables.pop(f"{number}"), {}) for number in range(len(plan.plans)))
+        return self.with_each(found)
+
+    def with_each(self, found: Iterator[Piece]) -> Iterator[Piece]:
+        """Add the numbers of the values that have a plan each."""
+        plan = self.plan
         each = [n for n, p in enumerate(plan.parameters) if p.way is Way.EACH]
         values = product(*(range(len(plan.parameters[n].values)) for n in each))
         for piece, combination in zip(found, values, strict=True):
@@ -118,7 +123,7 @@ class LocalSweep:
             tables |= zip((f"{n}" for n in group), run.finish(schema), strict=True)
         return tables
 
-    def _united(self, pieces: Iterable[Piece], schema: pa.Schema) -> pa.Table:
+    def united(self, pieces: Iterable[Piece], schema: pa.Schema) -> pa.Table:
         """Filter rows by HAVING, put them in order, and add the columns of the parameters."""
         parameters = self.plan.parameters
         tables, numbers = [], []
@@ -170,8 +175,12 @@ def _in_one_pass(
 def shared_plan(plan: SweepPlan, numbers: Sequence[int]) -> SharedPlan:
     """Plan some queries of a sweep as one workload; their names are their numbers."""
     chosen = {f"{n}": plan.plans[n] for n in numbers}
-    trends = {name: one for name, one in chosen.items() if isinstance(one, TrendPlan)}
-    others = {name: one for name, one in chosen.items() if not isinstance(one, TrendPlan)}
+    trends = {
+        name: one
+        for name, one in chosen.items()
+        if isinstance(one, TrendPlan) and one.shares_passes
+    }
+    others = {name: one for name, one in chosen.items() if name not in trends}
     beside = {name: as_pipeline(one) for name, one in others.items()}
     return share(tuple(trends), list(trends.values()), merge=True, beside=beside)
 

@@ -17,6 +17,7 @@ from cepheid.kinds.sweep.segments import (
     fold,
     multiplied,
     numbered,
+    shares,
     windows_of,
 )
 from cepheid.kinds.sweep.steps import Ints, Nodes, Product, add_nodes, pointers, reduce_nodes
@@ -37,6 +38,9 @@ BLOCK_EVENTS = 1 << 14
 GRID_EVENTS = 64
 """Events of a grid that become one node. The cells of a grid grow with the square of its events, so
 longer stretches are not multiplied with each other, but one after the other with what began."""
+
+CELLS_MAX = 1 << 17
+"""Cells of panes whose windows are computed together, unless one key has more."""
 
 ROW_BYTES = 32
 """The least size of a row: a value, a window and a number."""
@@ -62,6 +66,7 @@ class OnePass:
         self._grid = Grid.of(self.job, self.program, self.scales, matrices=self._sliding)
         self._closed: list[Segments] = []
         self._open: Segments | None = None
+        self._last = np.zeros(1, np.int64)
 
     def feed(self, batch: pa.Table) -> None:
         """Process a batch; the events of the last time may wait for others."""
@@ -90,14 +95,20 @@ class OnePass:
         if ready is None or not len(ready):
             return
         columns = Columns(ready)
+        leaves = self.leaves_of(columns)
+        if leaves is not None:
+            self._add(leaves, int(self._panes(self._last)[0]))
+
+    def leaves_of(self, columns: Columns) -> Leaves | None:
+        """Read the events that change something, by key; None if there are none."""
         arrays = read_arrays(self._reader, self.state.keys, columns)
         ranks = tuple(scale.ranks(columns) for scale in self.scales)
         numbers = columns.numbers(self.state.keys)
         if len(arrays.ts) < len(numbers):
             ranks = tuple(rank[numbers >= 0] for rank in ranks)
         if not len(arrays.ts):
-            return
-        last = self._panes(arrays.ts[-1:])[0]
+            return None
+        self._last = arrays.ts[-1:]
         leaves = Leaves(arrays, ranks)
         ignores = self.job.plan.semantics in (tree.Semantics.ANY_MATCH, tree.Semantics.NEXT_MATCH)
         if ignores and not arrays.bits.all():
@@ -105,8 +116,7 @@ class OnePass:
             leaves = leaves.take(np.flatnonzero(arrays.bits))
         if len(self.state.keys) > 1:
             leaves = leaves.take(np.argsort(leaves.arrays.key, kind="stable"))
-        if len(leaves.arrays.ts):
-            self._add(leaves, last)
+        return leaves if len(leaves.arrays.ts) else None
 
     def _panes(self, times: Ints) -> Ints:
         """Compute the pane of every time."""
@@ -187,6 +197,13 @@ class OnePass:
             return segments._replace(pane=np.full(len(segments.pane), LONG_AGO))
         if not self._sliding:
             return segments._replace(pane=segments.pane * window.within)
+        # Keys by keys: matrices of all windows at once would be gigabytes of new memory.
+        found = [self._overlapping(part) for part in shares(segments, CELLS_MAX)]
+        return Segments.joined(found)
+
+    def _overlapping(self, segments: Segments) -> Segments:
+        """Compute the results of windows that overlap."""
+        window = self.job.plan.window
         segments = multiplied(segments, self._product)
         panes, slide = window.within // window.pane, window.slide // window.pane
         segments = windows_of(segments, self._product, panes, slide)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,17 @@ def multiplied(segments: Segments, product: Product, *parts: Ints) -> Segments:
     nodes, _ = reduce_nodes(segments.nodes, order, segment, product.pairs)
     first = firsts(segment)
     return Segments(nodes, key[first], pane[first])
+
+
+def shares(segments: Segments, most: int) -> Iterator[Segments]:
+    """Split segments into shares of whole keys, of about as many cells as are wanted."""
+    order = np.argsort(segments.key, kind="stable")
+    key, cells = segments.key[order], np.cumsum(segments.nodes.counts[order])
+    first = firsts(numbered(key))
+    share = cells[first] // most
+    cuts = first[1:][np.diff(share) > 0]
+    for part in np.split(order, cuts):
+        yield segments.take(part)
 
 
 def began(segments: Segments) -> Segments:

@@ -133,8 +133,13 @@ def reduce_nodes(nodes: Nodes, refs: Ints, segment: Ints, combine: Combine) -> t
         paired = after < len(segment)
         paired[paired] = ~new[after[paired]]
         right[paired] = refs[after[paired]]
-        nodes = combine(nodes, refs[left], right)
-        segment, refs = segment[left], np.arange(len(left))
+        segment, left = segment[left], refs[left]
+        # Windows that overlap have pairs in common.
+        both = left * (nodes.total + 1) + right + 1
+        pairs, chosen, refs = np.unique(both, return_index=True, return_inverse=True)
+        if len(pairs) == len(both):
+            chosen = refs = np.arange(len(both))
+        nodes = combine(nodes, left[chosen], right[chosen])
     if len(refs) == nodes.total and (refs == np.arange(nodes.total)).all():
         return nodes, segment
     return nodes.take(refs), segment

@@ -18,6 +18,7 @@ from cepheid.kinds.trend.planning.needs import (
     distance_of,
     needs_of_trends,
     why_no_trends_on_device,
+    why_not_live_on_device,
     why_not_repaired,
 )
 from cepheid.kinds.trend.planning.picture import graphs_of_trends
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from cepheid.jobs.microbatch import LiveJob
     from cepheid.jobs.task_jobs import TaskJob
     from cepheid.jobs.work import Work
+    from cepheid.patterns.thresholds import Threshold
 
 
 class TrendKind(TaskKind):
@@ -129,8 +131,14 @@ class TrendKind(TaskKind):
 
         return rows_of_panes(work, sent)
 
+    def why_no_versions(self, plan: TrendPlan) -> str:
+        """Say why late events change rows as changes do (§18), not by versions; empty else."""
+        from cepheid.kinds.trend.live_corrections import why_no_versions
+
+        return why_no_versions(plan)
+
     def check_corrections(self, plan: TrendPlan) -> None:
-        """Refuse a plan whose rows cannot be corrected after they left (E407)."""
+        """Refuse a plan whose corrected rows would have no names for their versions (E407)."""
         from cepheid.kinds.trend.live_corrections import check_corrections
 
         check_corrections(plan)
@@ -237,10 +245,32 @@ class TrendKind(TaskKind):
         return why_no_trends_on_device(plan)
 
     def device_job(self, plan: TrendPlan) -> DeviceJob:
-        """Create the job that a GPU runs: products of matrices, or trends in whole windows."""
+        """Create the job that a GPU runs: products of matrices, trends of windows, or joins."""
+        if plan.lists_matches:
+            from cepheid.kinds.trend.device.matches import DeviceMatches
+
+            return DeviceMatches(plan)
+        if plan.window.kind is WindowKind.TRAILING:
+            from cepheid.kinds.trend.device.trailing import DeviceTrailing
+
+            return DeviceTrailing(plan)
+        if plan.window.kind is WindowKind.COUNT:
+            from cepheid.kinds.trend.device.counted import DeviceCounted
+
+            return DeviceCounted(plan)
         from cepheid.kinds.trend.device.run import DeviceTrends
 
         return DeviceTrends(plan)
+
+    def why_not_live_on_device(self, plan: TrendPlan) -> str:
+        """Explain why a live query cannot use a GPU; empty if it can."""
+        return why_not_live_on_device(plan)
+
+    def device_steps(self, plan: TrendPlan, schema: Any, *, forced: bool) -> Any:
+        """Create the step function whose micro-batches a GPU turns into matrices."""
+        from cepheid.kinds.trend.device.live import DeviceSteps
+
+        return DeviceSteps(plan, schema, forced=forced)
 
     def encoded(self, plan: TrendPlan) -> tuple[str, ...]:
         """List columns whose texts may be read as dictionaries: types, and keys of aggregates."""
@@ -259,6 +289,14 @@ class TrendKind(TaskKind):
         from cepheid.kinds.trend.planning.named_types import types_in_patterns
 
         return types_in_patterns(plan)
+
+    def alternatives(self, plan: TrendPlan) -> tuple[tuple[Threshold, ...], ...] | None:
+        """List the comparisons of each variable; None if others than their events matter."""
+        from cepheid.kinds.trend.planning.needs import drops_events
+        from cepheid.patterns.thresholds import thresholds_of
+
+        found = tuple(thresholds_of(plan).values()) if drops_events(plan) else ()
+        return found if found and all(found) else None
 
     def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
         """Build a function that marks events that fit a variable; None if others matter too."""

@@ -70,7 +70,10 @@ class LiveByPanes(NamedTuple):
         self, state: LivePanes, events: pa.Table, since: int | None, until: int
     ) -> tuple[LivePanes, list[pa.Table]]:
         """Process events before a watermark; return the matrices of the windows that it closes."""
-        state = state.feed(events)
+        # Only tasks of Spark have panes.
+        from cepheid.kinds.trend.tasks_on_gpu import summariser_of
+
+        state = state.feed(events, summariser_of)
         ending = closing(self.plan.window, since, until)
         if ending is None:
             return state, []

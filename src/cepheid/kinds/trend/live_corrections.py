@@ -65,30 +65,35 @@ def with_versions(results: pa.Schema) -> pa.Schema:
     return results.append(pa.field(VERSION, pa.int64())).append(pa.field(OP, pa.string()))
 
 
+def why_no_versions(plan: TrendPlan) -> str:
+    """Say why rows have no group and window by which a version finds them; empty if they have."""
+    if plan.lists_matches:
+        return "a match has no group and window of its own by which a correction would find it"
+    if plan.window.kind not in (WindowKind.SLIDING, WindowKind.TUMBLING):
+        return "only windows with SLIDE have fixed bounds by which a correction finds its row"
+    if plan.has_deadlines:
+        return "a late event could end a deadline that has passed, and change other windows"
+    if plan.skip is not None:
+        return "a late event would change which matches `AFTER MATCH SKIP` chooses ever after"
+    return ""
+
+
 def check_corrections(plan: TrendPlan) -> None:
-    """Refuse queries whose rows cannot be corrected.
+    """Refuse queries whose rows change anyway, or leave no names for the columns of versions.
 
     Raises
     ------
     UnsupportedError
         E407.
     """
-    why = ""
-    if plan.lists_matches:
-        why = "a match has no group and window of its own by which a correction would find it"
-    elif plan.window.kind not in (WindowKind.SLIDING, WindowKind.TUMBLING):
-        why = "only windows with SLIDE have fixed bounds by which a correction finds its row"
-    elif plan.has_deadlines:
-        why = "a late event could end a deadline that has passed, and change rows of other windows"
-    elif plan.skip is not None:
-        why = "a late event would change which matches `AFTER MATCH SKIP` chooses ever after"
-    elif plan.emits_early:
+    why, help_ = "", "leave `EMIT EARLY` out"
+    if plan.emits_early:
         why = "`EMIT EARLY` has rows that replace others already"
     elif {VERSION, OP} & {*plan.partition.group_by, *(c.name for c in plan.output.columns)}:
         why = f"corrections add the columns `{VERSION}` and `{OP}`, and RETURN has such a name"
+        help_ = "rename the column: `... AS my_op`"
     if why:
-        helps = ('use `late="side"`, or aggregates with `WITHIN 1 minute SLIDE 1 minute`',)
-        raise UnsupportedError([Diagnostic("E407", why, helps=helps)], plan.text)
+        raise UnsupportedError([Diagnostic("E407", why, helps=(help_,))], plan.text)
 
 
 class CorrectedTrends(NamedTuple):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from cepheid.jobs import local_jobs
 from cepheid.jobs.local_jobs import slices_of
 from cepheid.jobs.owned import EVERYTHING, Owned
-from cepheid.jobs.side_by_side import answer_side_by_side
-from cepheid.kinds.trend.planning.needs import needs_of_trends
+from cepheid.jobs.side_by_side import answer_side_by_side, is_one_range
+from cepheid.kinds.trend.planning.needs import judged_by_window, needs_of_trends
 from cepheid.kinds.trend.program.exact import are_exact, small_counts
 from cepheid.kinds.trend.program.job import Job, lower
 from cepheid.kinds.trend.program.linear_state import Rows
@@ -19,6 +21,7 @@ from cepheid.kinds.trend.program.partials import owned_rows
 from cepheid.kinds.trend.program.results import build_table
 from cepheid.kinds.trend.steps import TrendSteps
 from cepheid.kinds.trend.windows.distinct_windows import few_windows
+from cepheid.kinds.trend.windows.last_step import rows_at_once
 from cepheid.kinds.trend.windows.list_step import (
     empty_matches,
     finish_matches,
@@ -26,9 +29,11 @@ from cepheid.kinds.trend.windows.list_step import (
     step_matches,
 )
 from cepheid.kinds.trend.windows.marker import Marker
+from cepheid.kinds.trend.windows.match_tables import MATCH_ID
+from cepheid.kinds.trend.windows.plain_windows import counts_plainly, plain_windows, shares_cache
 from cepheid.kinds.trend.windows.step import PartitionState, close, feed
-from cepheid.memory_limits import collect
-from cepheid.plans.plan import WindowKind
+from cepheid.memory_limits import Gathered, collect
+from cepheid.plans.plan import OutputKind, WindowKind
 
 
 class LocalTrends(NamedTuple):
@@ -61,10 +66,18 @@ class LocalTrends(NamedTuple):
             if are_exact(found, self.job.plan):
                 return found.cast(self.nothing(table.schema).schema)
         few = few_windows(self.job.plan, table)
+        one = len(table) <= rows and is_one_range(len(table), heavy=self.is_heavy)
+        if few is None and one and not counts_plainly(self.job, len(table)):
+            return self._answer_at_once(table)
         if few is None:
             return self.answer(slices_of(table, rows), table.schema)
         once = LocalTrends(lower(few.plan))
         return few.spread(once.answer(slices_of(few.events, rows), few.events.schema))
+
+    def _answer_at_once(self, table: pa.Table) -> pa.Table:
+        """Run over all events in one step, in this thread: no event waits for later ones."""
+        state = PartitionState(self.job)
+        return build_table(self.job, rows_at_once(self.job, state, table), state.keys, table.schema)
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
         """Compute the result over no events of a schema."""
@@ -73,8 +86,17 @@ class LocalTrends(NamedTuple):
     @property
     def reach(self) -> tuple[int, int] | None:
         """Compute the overlap of time windows with the next range; None without time windows."""
-        needs = needs_of_trends(self.job.plan)
-        return None if needs.not_by_time or needs.from_start else needs.reach
+        return _reach_of(self.job)
+
+    @property
+    def stride(self) -> int:
+        """Return the distance of windows that do not overlap, 1 for others."""
+        return _stride_of(self.job)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Check whether events look back, or are processed again by every trailing window."""
+        return self.job.looks_back or self.job.plan.window.kind is WindowKind.TRAILING
 
     def fresh(self) -> LocalTrends:
         """Create the same query for another thread: steps write to buffers of the job."""
@@ -82,7 +104,16 @@ class LocalTrends(NamedTuple):
 
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
         """Aggregate all windows; threads share large inputs."""
-        return answer_side_by_side(self, batches, schema, self.job.plan.time)
+        batches = iter(batches)
+        first = list(islice(batches, 1))
+        every = chain(first, batches)
+        try:
+            if first and not shares_cache(self.job, first[0]):
+                return self.answer_owned(every, schema, EVERYTHING)
+            return answer_side_by_side(self, every, schema, self.job.plan.time)
+        finally:
+            # A query keeps its job, and it should not keep memory for a million keys.
+            self.job.spare.clear()
 
     def answer_owned(
         self, batches: Iterable[pa.Table], schema: pa.Schema, owned: Owned
@@ -93,6 +124,14 @@ class LocalTrends(NamedTuple):
         """
         state = PartitionState(self.job)
         found: list[list[Rows]] = [[] for _ in range(self.job.outputs)]
+        windows = plain_windows(self.job)
+        if windows is not None:
+            batches = iter(batches)
+            rest = windows.feed_all(batches)
+            if rest is None:
+                return windows.table(schema, owned)
+            state, counted = windows.hand_over()
+            found, batches = owned_rows(self.job, [counted], owned), chain([rest], batches)
         for batch in batches:
             rows = owned_rows(self.job, feed(self.job, state, batch), owned)
             for all_rows, new in zip(found, rows, strict=True):
@@ -103,9 +142,13 @@ class LocalTrends(NamedTuple):
 
 
 class LocalMatches(NamedTuple):
-    """Matches of events, one by one."""
+    """Matches of events, one by one.
+
+    ``gathered`` counts what all threads of a run have listed: they share its limits.
+    """
 
     job: Job
+    gathered: Gathered | None = None
 
     @property
     def batch_rows(self) -> int:
@@ -133,10 +176,68 @@ class LocalMatches(NamedTuple):
         """Compute the result over no events of a schema."""
         return empty_matches(self.job, schema)
 
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """Compute the overlap of time windows with the next range; None if one thread lists."""
+        plan = self.job.plan
+        if plan.output.limit is not None:
+            # What a range lists depends on how many matches came before it.
+            return None
+        if plan.window.kind is WindowKind.TRAILING and judged_by_window(plan):
+            # Matches of one time have the order of keys, which is that of the whole stream.
+            return None
+        return _reach_of(self.job)
+
+    @property
+    def stride(self) -> int:
+        """Return the distance of windows that do not overlap, 1 for others."""
+        return _stride_of(self.job)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Return true: to build a match costs more than to count an event."""
+        return True
+
+    def fresh(self) -> LocalMatches:
+        """Create the same query for another thread: steps write to buffers of the job."""
+        return LocalMatches(self.job.fresh(), self.gathered)
+
     def answer(self, batches: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-        """List all matches, until LIMIT is reached."""
-        tables = list_batches(self.job, batches)
-        return pa.concat_tables([self.nothing(schema), *collect(tables)])
+        """List all matches, until LIMIT is reached; threads share large inputs."""
+        counted = self._replace(gathered=Gathered())
+        found = answer_side_by_side(counted, batches, schema, self.job.plan.time)
+        return pa.concat_tables([self.nothing(schema), _numbered(self.job, found)])
+
+    def answer_owned(
+        self, batches: Iterable[pa.Table], schema: pa.Schema, owned: Owned
+    ) -> pa.Table:
+        """List the matches of the windows of a range, in the order of their last events."""
+        tables = collect(list_batches(self.job, batches, owned), self.gathered)
+        return pa.concat_tables([self.nothing(schema), *tables])
+
+
+def _reach_of(job: Job) -> tuple[int, int] | None:
+    """Compute the overlap of time windows with the next range; None without time windows."""
+    needs, stride = needs_of_trends(job.plan), _stride_of(job)
+    if needs.not_by_time or needs.from_start:
+        return None
+    past, horizon = needs.reach
+    # Windows that begin where ranges do end there, too.
+    return past, horizon - (stride if stride > 1 else 0)
+
+
+def _stride_of(job: Job) -> int:
+    """Return the distance of windows that do not overlap, 1 for others."""
+    window = job.plan.window
+    return window.within if window.kind is WindowKind.TUMBLING else 1
+
+
+def _numbered(job: Job, matches: pa.Table) -> pa.Table:
+    """Assign numbers to the matches of all ranges, one after the other."""
+    if job.plan.output.kind is not OutputKind.MATCHES:
+        return matches
+    numbers = pa.array(np.arange(1, len(matches) + 1, dtype=np.int64))
+    return matches.set_column(matches.column_names.index(MATCH_ID), MATCH_ID, numbers)
 
 
 def list_batches(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from cepheid.kinds.trend.planning.contiguous import shape_of
 from cepheid.kinds.trend.planning.variants import reach_of
+from cepheid.kinds.trend.reaching import Reaching, gap_of, looks_outside
 from cepheid.language import tree
 from cepheid.patterns.required import required_chain
 from cepheid.patterns.thresholds import thresholds_of
 from cepheid.plans.plan import TrendPlan, WindowKind
 from cepheid.store.candidates import Axis, SymbolSource
 from cepheid.store.chains import Chain, costs_of, fewest, find_symbol
-from cepheid.store.places import Places, in_order
+from cepheid.store.places import Places
 from cepheid.store.replay_intervals import (
     NO_REACH,
     Chains,
@@ -19,6 +19,7 @@ from cepheid.store.replay_intervals import (
     common,
     cover_windows,
     extended,
+    merged,
 )
 from cepheid.store.replay_plan import (
     Chosen,
@@ -29,6 +30,7 @@ from cepheid.store.replay_plan import (
 )
 from cepheid.store.row_plan import cover_rows
 from cepheid.store.selection import Picked
+from cepheid.store.shortening import bridged
 from cepheid.store.snapshot import Cover, Snapshot
 
 
@@ -58,26 +60,28 @@ def plan_replay(
     if chain is None:
         why = "no variable that every match binds has a condition that an index can answer"
         return full_replay(snapshot, why)
+    reaching = Reaching(snapshot, plan, chain)
+    chain = chain._replace(costs=reaching.costs())
     counted = plan.window.kind is WindowKind.COUNT
-    window = _window(snapshot, plan)
+    window = _window(snapshot, plan, adjacent=reaching.adjacent)
     found = choose_replay(
         snapshot,
         chain,
-        lambda chosen: _cover(snapshot, plan, chain, chosen),
+        lambda chosen: _cover(snapshot, plan, chain, reaching, chosen),
         window,
         method,
         forced,
     )
     if counted and found.cover is not None and len(found.cover.begins):
         return full_replay(snapshot, "windows counted in events begin where the stream begins")
-    return found
+    return found if found.cover is None else found._replace(bounds=reaching.told(found.symbols))
 
 
 TRAILING_WEIGHT = 3.0
 """The factor by which an event costs more if every event ends a window."""
 
 
-def _window(snapshot: Snapshot, plan: TrendPlan) -> Window:
+def _window(snapshot: Snapshot, plan: TrendPlan, *, adjacent: bool) -> Window:
     """Compute the inputs of the cost model: an event runs once for every window and state."""
     columns = len(snapshot.manifest.schema if plan.columns is None else plan.columns)
     within, slide = plan.window.within, plan.window.slide
@@ -86,7 +90,8 @@ def _window(snapshot: Snapshot, plan: TrendPlan) -> Window:
     weight = windows * max(1.0, states / 2)
     if plan.window.kind is WindowKind.COUNT:
         within = slide = 0
-    return Window(within, slide, columns, weight=weight)
+    bridge = gap_of(plan) if adjacent else 0
+    return Window(within, slide, columns, weight=weight, bridge=bridge)
 
 
 def best_chain(snapshot: Snapshot, plan: TrendPlan) -> Chain | None:
@@ -107,7 +112,9 @@ def best_chain(snapshot: Snapshot, plan: TrendPlan) -> Chain | None:
     return best
 
 
-def _cover(snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen) -> Cover:
+def _cover(
+    snapshot: Snapshot, plan: TrendPlan, chain: Chain, reaching: Reaching, chosen: Chosen
+) -> Cover:
     """Compute the cover of some symbols, each looked up in the given number of indexes."""
     symbols = [chain.symbols[place] for place, _ in chosen]
     found = [find_symbol(chain, place, depth) for place, depth in chosen]
@@ -119,26 +126,23 @@ def _cover(snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen) ->
         )
     strict = plan.ties is tree.Ties.STRICT
     cover = cover_windows(chains_of(found, strict=strict), plan.window, reach)
-    beside = _cover_adjacent(snapshot, plan, chain, chosen)
-    cover = cover if beside is None else common(cover, beside)
+    places = [place for place, _ in chosen]
+    cover = common(cover, reaching.cover(places, found))
+    shape = reaching.shape_of(places)
+    if shape is not None:
+        rows = [find_symbol(chain, place, depth, Axis.ROWS) for place, depth in chosen]
+        cover = common(cover, _cover_adjacent(snapshot, plan, cover_rows(rows, shape)))
     return extended(cover, *reach_of(plan))
 
 
-def _cover_adjacent(
-    snapshot: Snapshot, plan: TrendPlan, chain: Chain, chosen: Chosen
-) -> Cover | None:
-    """Compute the windows of contiguous matches, by the distance of their symbols in events.
+def _cover_adjacent(snapshot: Snapshot, plan: TrendPlan, rows: Cover) -> Cover:
+    """Compute the times of contiguous matches from their positions.
 
-    Events must be totally ordered: tied events would otherwise not break a match.
+    Where less than a window lies between two intervals, events around the gap could be taken for
+    neighbours, so it is replayed, too.
     """
-    keys = plan.partition
-    placed = plan.semantics is tree.Semantics.CONTIGUOUS and plan.ties is tree.Ties.ARRIVAL
-    placed &= not (plan.tiebreak or keys.attributes or keys.partial) and len(plan.patterns) == 1
-    if not placed or not in_order(snapshot):
-        return None
-    shape = shape_of(plan.patterns[0], [chain.symbols[place].variables for place, _ in chosen])
-    if shape is None:
-        return None
-    rows = [find_symbol(chain, place, depth, Axis.ROWS) for place, depth in chosen]
-    begins, ends = Places.of(snapshot).times(cover_rows(rows, shape))
-    return cover_windows(Chains(begins, ends - 1), plan.window)
+    begins, ends = Places.of(snapshot).times(rows)
+    cover = Cover(begins, ends)
+    if looks_outside(plan.patterns[0]):
+        cover = cover_windows(Chains(begins, ends - 1), plan.window)
+    return bridged(merged(*cover), gap_of(plan))

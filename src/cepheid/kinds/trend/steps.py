@@ -25,7 +25,13 @@ from cepheid.kinds.trend.windows.list_step import (
 )
 from cepheid.kinds.trend.windows.marker import Marker
 from cepheid.kinds.trend.windows.snapshot import state_from_bytes, state_to_bytes
-from cepheid.kinds.trend.windows.step import PartitionState, advance, finish, step
+from cepheid.kinds.trend.windows.step import (
+    PartitionState,
+    advance,
+    finish,
+    step,
+    step_until,
+)
 from cepheid.plans.plan import TrendPlan, WindowKind
 
 Stepped = tuple[PartitionState, pa.Table]
@@ -107,6 +113,14 @@ class TrendSteps(NamedTuple):
     def size(self, state: PartitionState) -> Size:
         """Count the partitions, which have a window each."""
         return Size(len(state.keys), len(state.keys))
+
+
+class AggregateSteps(TrendSteps):
+    """Aggregates of trends, whose last events before a time are processed in one pass."""
+
+    def step_until(self, state: PartitionState, events: pa.Table, until: int) -> Stepped:
+        """Process events before a time, and close the windows that end by it."""
+        return self._table(*step_until(self.job, state, events, until))
 
 
 class MatchSteps(TrendSteps):

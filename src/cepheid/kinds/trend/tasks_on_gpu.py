@@ -1,51 +1,38 @@
-"""Tasks to which Spark assigns a GPU: its address, and linear evaluation on it.
+"""Linear evaluation in tasks to which Spark assigns a GPU.
 
-A task has a GPU where ``spark.task.resource.gpu.amount`` is set; ``TaskContext.resources()`` has
-its address. Queries that qualify are evaluated as matrices there; all others, and every task
-without a GPU, run on the CPU.
+Queries that qualify are evaluated as matrices there; all others, and every task without a GPU, run
+on the CPU.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
-from cepheid.accelerator.device import Found, select_device
-from cepheid.accelerator.schedule import Place, Scheduler
+from cepheid.accelerator.assigned import scheduler_of
+from cepheid.accelerator.device import select_device
 from cepheid.arrays.columns import KeyTable
 from cepheid.kinds.trend.planning.needs import why_not_on_device
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.partials import RowsOfRuns, key_table
 from cepheid.kinds.trend.windows.summaries import Composer, Summariser
-
-RESOURCE = "gpu"
-
-
-def task_address() -> str | None:
-    """Look up the address of the GPU that Spark assigned to this task; None without one."""
-    context = TaskContext.get()
-    found = context.resources().get(RESOURCE) if context is not None else None
-    return str(found.addresses[0]) if found is not None and found.addresses else None
+from cepheid.spark.task_device import task_address
 
 
-def summariser_of(job: Job) -> Summariser:
-    """Create the summariser of this task: on its GPU if it has one, else on the CPU."""
-    address = task_address()
-    if address is None or why_not_on_device(job.plan):
-        return Summariser(job)
-    found, name = select_device(address)
-    if not found.usable:
-        warnings.warn(f"a task has GPU {address}, but works on the CPU: {name}", stacklevel=2)
-        return Summariser(job)
+def summariser_of(job: Job, pane: int = 0) -> Summariser:
+    """Create the summariser of this task: on its GPU if it has one, else on the CPU.
+
+    With ``pane``, it is for panes of this length, as in live queries.
+    """
+    scheduler = None if why_not_on_device(job.plan) else scheduler_of(task_address())
+    if scheduler is None:
+        return Summariser(job, pane)
     # Loads numba.cuda, which takes a moment.
     from cepheid.kinds.trend.device.summaries import DeviceSummariser
 
-    # The scheduler would never choose the slow simulator, so it is forced.
-    return DeviceSummariser(job, Scheduler(Place.GPU if found is Found.SIMULATOR else None))
+    return DeviceSummariser(job, scheduler, pane=pane)
 
 
 def on_device(job: Job) -> bool:

@@ -28,19 +28,38 @@ def batch_rows(shared: SharedPlan) -> int:
     return LOOK_BACK_ROWS if back else BATCH_ROWS
 
 
+class WorkloadAnswer:
+    """The results of a workload over bounded input, which arrives batch by batch."""
+
+    def __init__(self, shared: SharedPlan, schema: pa.Schema) -> None:
+        self._shared, self._schema = shared, schema
+        self._job = WorkloadJob(shared)
+        self._state = WorkloadState(self._job)
+        self._found = Found.nothing(self._job)
+        self._feed_beside, self._finish_beside = run_beside(shared.beside, schema)
+
+    def feed(self, batch: pa.Table) -> None:
+        """Process a batch; batches arrive sorted by time."""
+        if self._shared.plans:
+            self._found.add(feed(self._job, self._state, batch))
+        self._feed_beside(batch)
+
+    def finish(self) -> Tables:
+        """Return the results by the names of the queries."""
+        job, schema = self._job, self._schema
+        if self._shared.plans:
+            self._found.add(finish_workload(job, self._state))
+        tables: dict[int, Any] = build_tables(job, self._state, self._found, schema)
+        for n in job.listing:
+            empty = empty_matches(job.jobs[n], schema)
+            tables[n] = pa.concat_tables([empty, *self._found.matches[n]])
+        names = enumerate(self._shared.names)
+        return {name: tables[n] for n, name in names} | self._finish_beside()
+
+
 def answer_workload(shared: SharedPlan, batches: Iterable[pa.Table], schema: pa.Schema) -> Tables:
     """Run a workload over batches sorted by time."""
-    job = WorkloadJob(shared)
-    state = WorkloadState(job)
-    found = Found.nothing(job)
-    add, end = run_beside(shared.beside, schema)
+    answer = WorkloadAnswer(shared, schema)
     for batch in batches:
-        if shared.plans:
-            found.add(feed(job, state, batch))
-        add(batch)
-    if shared.plans:
-        found.add(finish_workload(job, state))
-    tables: dict[int, Any] = build_tables(job, state, found, schema)
-    for n in job.listing:
-        tables[n] = pa.concat_tables([empty_matches(job.jobs[n], schema), *found.matches[n]])
-    return {name: tables[n] for n, name in enumerate(shared.names)} | end()
+        answer.feed(batch)
+    return answer.finish()

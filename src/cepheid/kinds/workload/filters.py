@@ -1,15 +1,14 @@
 """Many filters over the same events: conditions on one column are computed for distinct values.
 
-A condition that reads a single column, however long, is evaluated once for each distinct value of
-the column in a batch, and NULL. In logs these are few, and most conditions hold for none of them:
-then no event is looked at. Filters that begin with the same conditions read only the events for
-which these hold.
+A condition that reads a single column is evaluated once for each distinct value of the column in a
+batch, and NULL; of texts, only for those that have in them what it asks for (``needles.py``). In
+logs these are few, and most conditions hold for none of them: then no event is looked at. Filters
+that begin with the same conditions read only the events for which these hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,23 +18,23 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
 from cepheid.errors import Span
+from cepheid.events.schema import ValueKind
 from cepheid.expressions.evaluate import evaluate_vector, true_mask
 from cepheid.expressions.vectors import Vector, vector_of
-from cepheid.kinds.selection.rows import project_rows
+from cepheid.garbage import without_collections
+from cepheid.kinds.selection.rows import project_rows, take_vector
+from cepheid.kinds.workload.needles import Found, Needles, needles_of
 from cepheid.language import tree
 from cepheid.memory_limits import check_rows
 from cepheid.plans.plan import Plan, SelectPlan
-from cepheid.plans.selection import SelectKind, plain_attribute
+from cepheid.plans.selection import SelectKind
 
 Mask = NDArray[np.bool_]
 NONE, ALL = np.zeros(1, np.bool_), np.ones(1, np.bool_)
 """Masks of no event, and of all of them."""
 
 LOWERED = "LOWER\0"
-"""What stands before the name of a column whose texts are wanted in lower case."""
-
-LEADING = 2
-"""Conditions at the beginning that filters may have in common: a channel and a kind of event."""
+"""Prefix of the name of a column whose texts are wanted in lower case."""
 
 
 class Test(NamedTuple):
@@ -46,6 +45,9 @@ class Test(NamedTuple):
     column: str = ""
     operator: str = ""
     operands: tuple[Test, ...] = ()
+    needles: frozenset[bytes] = frozenset()
+    searched: str = ""
+    """The column of text that the needles are looked for in, which may be one in lower case."""
 
 
 def is_filter(plan: Plan) -> bool:
@@ -57,39 +59,41 @@ def is_filter(plan: Plan) -> bool:
     return plain and len(select.streams) == 1
 
 
+Member = tuple[str, list[Test]]
+"""A filter, and what it asks for beyond the conditions that it shares with others."""
+
+
 class Filters:
     """Filters by name, which take batches of events in order and collect rows."""
 
     def __init__(self, plans: Mapping[str, SelectPlan], schema: pa.Schema) -> None:
         self._plans, self._schema = plans, schema
-        self._known: dict[tree.Expression, Test] = {}
-        self._numbers = count()
         self._rows, self._bytes = 0, 0
         self._found: dict[str, list[pa.Table]] = {name: [] for name in plans}
-        self._groups: dict[tuple[int, ...], list[tuple[str, list[Test]]]] = {}
-        self._leading: dict[tuple[int, ...], list[Test]] = {}
-        self._empty: dict[Any, pa.Table] = {}
-        for name, plan in plans.items():
-            tests = [self._test(_prepared(one)) for one in plan.select.condition]
-            head = tests[:LEADING]
-            key = tuple(one.number for one in head)
-            self._leading[key] = head
-            self._groups.setdefault(key, []).append((name, tests[len(head) :]))
+        self._empty: dict[tuple[int, ...], pa.Table] = {}
+        tests = Tests()
+        with without_collections():
+            members: list[Member] = [
+                (name, [tests.of(one) for one in plan.select.condition])
+                for name, plan in plans.items()
+            ]
+            self._group = _Group(members)
 
     def add(self, batch: pa.Table) -> None:
         """Filter a batch."""
         if not len(batch):
             return
-        whole = _Batch(batch)
-        for key, members in self._groups.items():
-            mask = whole.all_of(self._leading[key])
-            if mask is NONE:
-                continue
-            part = whole if mask is ALL else _Batch(batch, np.flatnonzero(mask))
-            for name, tests in members:
-                held = part.all_of(tests)
-                if held is not NONE:
-                    self._keep(name, part.events(held))
+        found = self._group.find(_Batch(batch, self._group.needles))
+        if not found:
+            return
+        # Rows have all columns of the events, hundreds in logs, so they are taken once for all.
+        places = np.unique(np.concatenate([*found.values()]))
+        chosen = np.zeros(len(batch), np.bool_)
+        chosen[places] = True
+        kept = batch.filter(pa.array(chosen)).combine_chunks()
+        for name, rows in found.items():
+            same = len(rows) == len(kept)
+            self._keep(name, kept if same else kept.take(np.searchsorted(places, rows)))
 
     def _keep(self, name: str, events: pa.Table) -> None:
         rows = project_rows(self._plans[name].select, events)
@@ -101,55 +105,125 @@ class Filters:
         """Return the rows of all filters."""
         return {
             name: pa.concat_tables([self._nothing(name), *tables])
+            if tables
+            else self._nothing(name)
             for name, tables in self._found.items()
         }
 
     def _nothing(self, name: str) -> pa.Table:
-        """Build a result without rows; filters with the same columns have the same one."""
+        """Build a result without rows; filters that share their columns have the same one."""
         select = self._plans[name].select
-        columns = tuple((one.name, plain_attribute(one.expression)) for one in select.columns)
-        if (None in (column for _, column in columns)) or columns not in self._empty:
-            self._empty[columns] = project_rows(select, self._schema.empty_table())
-        return self._empty[columns]
+        shared = tuple(map(id, select.columns))  # Plans keep them, so no others get their ids.
+        if shared not in self._empty:
+            self._empty[shared] = project_rows(select, self._schema.empty_table())
+        return self._empty[shared]
 
-    def _test(self, expression: tree.Expression) -> Test:
-        """Take a condition apart; equal ones are one object."""
-        if expression not in self._known:
-            self._known[expression] = self._taken_apart(expression)
-        return self._known[expression]
 
-    def _taken_apart(self, expression: tree.Expression) -> Test:
-        number = next(self._numbers)
-        nodes = tree.walk(expression)
-        names = {_column(node) for node in nodes if isinstance(node, tree.Attribute)}
-        if len(names) == 1:
-            return Test(number, expression, names.pop())
+class _Group:
+    """Filters over the same events, and groups of those that begin with the same condition."""
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        leading: dict[int, list[Member]] = {}
+        for name, tests in members:
+            leading.setdefault(tests[0].number if tests else -1, []).append((name, tests))
+        shared = {first for first, some in leading.items() if len(some) > 1 and first >= 0}
+        self._alone = [
+            one for first, some in leading.items() if first not in shared for one in some
+        ]
+        self._groups = [
+            (leading[first][0][1][0], _Group((name, tests[1:]) for name, tests in leading[first]))
+            for first in shared
+        ]
+        wanted: dict[str, set[bytes]] = {}
+        for tests in [*(tests for _, tests in self._alone), [test for test, _ in self._groups]]:
+            _collect(tests, wanted)
+        self.needles = {column: Needles(some) for column, some in wanted.items()}
+
+    def find(self, part: _Batch) -> dict[str, NDArray[np.int64]]:
+        """Find the rows of each filter that has any."""
+        found = {}
+        for name, tests in self._alone:
+            held = part.all_of(tests)
+            if held is not NONE:
+                found[name] = part.rows_of(held)
+        for test, group in self._groups:
+            mask = part.holds(test)
+            if mask is not NONE:
+                found |= group.find(part.part_of(mask, group.needles))
+        return found
+
+
+def _collect(tests: Iterable[Test], wanted: dict[str, set[bytes]]) -> None:
+    for test in tests:
+        if test.needles:
+            wanted.setdefault(test.searched, set()).update(test.needles)
+        _collect(test.operands, wanted)
+
+
+class Tests:
+    """Takes conditions apart; equal ones are one object."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, Test] = {}
+
+    def of(self, expression: tree.Expression) -> Test:
+        """Take a condition apart."""
         if isinstance(expression, tree.Logical):
-            operands = tuple(self._test(one) for one in expression.operands)
-            return Test(number, expression, "", expression.operator, operands)
+            return self._combined(expression, expression.operator, expression.operands)
         inner = _certain(expression)
         if inner is not None:
-            return Test(number, expression, "", "NOT", (self._test(inner),))
-        return Test(number, expression)
+            return self._combined(expression, "NOT", (inner,))
+        known = self._known.get(expression)  # To hash an expression takes a while.
+        if known is None:
+            known = self._known[expression] = _single(len(self._known), expression)
+        return known
+
+    def _combined(
+        self, expression: tree.Expression, operator: str, parts: tuple[tree.Expression, ...]
+    ) -> Test:
+        operands = tuple(self.of(part) for part in parts)
+        key = (operator, *(one.number for one in operands))
+        if key not in self._known:
+            self._known[key] = Test(len(self._known), expression, "", operator, operands)
+        return self._known[key]
+
+
+def _single(number: int, expression: tree.Expression) -> Test:
+    prepared = _prepared(expression)
+    read = {n.attribute.text for n in tree.walk(prepared) if isinstance(n, tree.Attribute)}
+    columns = {name.removeprefix(LOWERED) for name in read}
+    column = columns.pop() if len(columns) == 1 else ""
+    needles = needles_of(prepared) if len(read) == 1 else frozenset()
+    return Test(number, prepared, column, needles=needles, searched=next(iter(read), ""))
 
 
 class _Batch:
     """A batch, or some of its events; what was computed of it is remembered."""
 
-    def __init__(self, table: pa.Table, rows: NDArray[np.int64] | None = None) -> None:
-        self._table, self._rows = table, rows
+    def __init__(
+        self,
+        table: pa.Table,
+        needles: Mapping[str, Needles],
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
+        self._table, self._rows, self._needles = table, rows, needles
         self._whole = Columns(table)
         self._size = len(table) if rows is None else len(rows)
+        self._chosen: pa.Array[Any] | None = None
         self._distinct: dict[str, _Distinct | None] = {}
+        self._candidates: dict[str, Found | None] = {}
         self._vectors: dict[str, Vector] = {}
         self._masks: dict[int, Mask] = {}
 
-    def events(self, mask: Mask) -> pa.Table:
-        """Return the events of a mask."""
-        if mask is ALL:
-            return self._table if self._rows is None else self._table.take(self._rows)
-        chosen = np.flatnonzero(mask)
-        return self._table.take(chosen if self._rows is None else self._rows[chosen])
+    def rows_of(self, mask: Mask) -> NDArray[np.int64]:
+        """Return the rows of a mask in the whole batch."""
+        chosen = np.arange(self._size) if mask is ALL else np.flatnonzero(mask)
+        return chosen if self._rows is None else self._rows[chosen]
+
+    def part_of(self, mask: Mask, needles: Mapping[str, Needles]) -> _Batch:
+        """Return the events of a mask, in which other needles are looked for."""
+        rows = self._rows if mask is ALL else self.rows_of(mask)
+        return _Batch(self._table, needles, rows)
 
     def all_of(self, tests: Iterable[Test]) -> Mask:
         """Mark the events for which all conditions are true."""
@@ -199,12 +273,33 @@ class _Batch:
         known = self._distinct[test.column]
         if known is None:
             return _plain(true_mask(test.expression, self._vector, self._size))
-        mask = _plain(true_mask(test.expression, known.vector, known.count))
+        found = self._found_in(test.searched, known) if test.needles else None
+        if found is None:
+            mask = _plain(true_mask(test.expression, known.vector, known.count))
+        else:
+            mask = known.among(found.places_of(test.needles), test.expression)
         return mask if mask is NONE or mask is ALL else _plain(mask[known.codes])
+
+    def _found_in(self, searched: str, known: _Distinct) -> Found | None:
+        """Look for all needles of a column at once; None if it is no text."""
+        if searched not in self._candidates:
+            texts = known.named(searched)
+            is_text = texts.kind is ValueKind.TEXT
+            self._candidates[searched] = (
+                self._needles[searched].find(texts.texts) if is_text else None
+            )
+        return self._candidates[searched]
 
     def _arrow(self, name: str) -> pa.ChunkedArray[Any]:
         column = self._whole.arrow(name)
-        return column if self._rows is None else column.take(self._rows)
+        if self._rows is None:
+            return column
+        if self._chosen is None:
+            chosen = np.zeros(len(self._table), np.bool_)
+            chosen[self._rows] = True
+            self._chosen = pa.array(chosen)
+        # To take rows of several chunks would copy all of them first.
+        return column.filter(self._chosen)
 
     def _vector(self, attribute: tree.Attribute) -> Vector:
         """Return the values of all events."""
@@ -219,14 +314,27 @@ class _Batch:
 class _Distinct:
     """The distinct values of a column, NULL among them, and the place of every event's value."""
 
-    def __init__(self, values: pa.Array[Any], codes: NDArray[np.int64], name: str = "") -> None:
-        self.count, self.codes, self._name = len(values), codes, name
+    def __init__(self, values: pa.Array[Any], codes: NDArray[np.int64]) -> None:
+        self.count, self.codes = len(values), codes
         self._plain = vector_of(values)
         self._lowered: Vector | None = None
 
     def vector(self, attribute: tree.Attribute) -> Vector:
         """Return the values, in lower case if that is asked for."""
-        if not attribute.attribute.text.startswith(LOWERED):
+        return self.named(attribute.attribute.text)
+
+    def among(self, places: NDArray[np.int64], condition: tree.Expression) -> Mask:
+        """Evaluate a condition for some values; it is true of no other."""
+        if not len(places):
+            return NONE
+        held = true_mask(condition, lambda a: take_vector(self.vector(a), places), len(places))
+        mask = np.zeros(self.count, np.bool_)
+        mask[places[held]] = True
+        return _plain(mask)
+
+    def named(self, name: str) -> Vector:
+        """Return the values by the name of a column, which may be one in lower case."""
+        if not name.startswith(LOWERED):
             return self._plain
         if self._lowered is None:
             self._lowered = _lower(self._plain, self.count)
@@ -286,10 +394,6 @@ def _prepared(condition: tree.Expression) -> tree.Expression:
         return node
 
     return tree.transform(condition, lowered)
-
-
-def _column(attribute: tree.Attribute) -> str:
-    return attribute.attribute.text.removeprefix(LOWERED)
 
 
 def _certain(expression: tree.Expression) -> tree.Expression | None:

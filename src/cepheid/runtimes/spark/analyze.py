@@ -11,13 +11,10 @@ from pyspark.sql import functions as sf
 
 from cepheid import runtimes
 from cepheid.jobs.analysis import LIVE, Analysis
-from cepheid.jobs.kind import TaskKind, kind_of, needs_of
+from cepheid.jobs.kind import kind_of
 from cepheid.kinds.workload.combine_results import QUERY
-from cepheid.plans.needs import Strategy
-from cepheid.plans.plan import Plan
 from cepheid.runtimes.analyze import kept_events
-from cepheid.runtimes.spark.batch import project
-from cepheid.runtimes.spark.choice import choose_for_frame
+from cepheid.runtimes.spark.choice import MeasuredRun, measured_run
 from cepheid.runtimes.spark.why import frames_of
 from cepheid.runtimes.why import question_of
 
@@ -37,7 +34,7 @@ def analyze_on_spark(query: Any, streams: Sequence[Any], spark: Any) -> Analysis
     events = sum(frame.count() for frame in frames)
     reading = time.perf_counter() - began
     began = time.perf_counter()
-    with warnings.catch_warnings(action="ignore"):
+    with warnings.catch_warnings(action="ignore"), measured_run() as run:
         rows = runtimes.run(runtimes.Request(query, given)).count()
     running = time.perf_counter() - began
     return Analysis(
@@ -45,7 +42,7 @@ def analyze_on_spark(query: Any, streams: Sequence[Any], spark: Any) -> Analysis
         events=events,
         kept=kept_events(question, counting),
         event_bytes=None,
-        reads=_strategy(question.plan, frames),
+        reads=_strategy(run),
         partial=tuple(kind_of(question.plan).partial_results(question, counting)),
         state=(STATE, LIVE),
         rows=(("", rows),),
@@ -54,14 +51,13 @@ def analyze_on_spark(query: Any, streams: Sequence[Any], spark: Any) -> Analysis
     )
 
 
-def _strategy(plan: Plan, frames: Sequence[Any]) -> tuple[str, ...]:
-    """Describe the strategy that was chosen, and the estimated seconds of all."""
-    if len(frames) != 1 or not isinstance(kind_of(plan), TaskKind):
+def _strategy(run: MeasuredRun) -> tuple[str, ...]:
+    """Describe the strategy that was chosen, its seconds, and the estimated ones of all."""
+    if run.chosen is None:
         return ()
-    if needs_of(plan).frames.strategy is Strategy.ONE_TASK:
-        return ()
-    chosen = choose_for_frame(plan, project(frames[0], plan))
-    return tuple(f"estimated, {one}" for one in chosen.estimates)
+    estimates = run.chosen.estimates
+    ran = f"measured, {estimates[0].strategy.value}: {run.seconds:.2f} s from the choice to the end"
+    return (ran, *(f"estimated, {one}" for one in estimates))
 
 
 def analyze_workload_on_spark(workload: Any, events: Any, spark: Any) -> Analysis:

@@ -59,6 +59,7 @@ _CAUSE, _OP = "__cause", "__operation"
 _UNPARSED = "the text could not be parsed"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TIMES = (*_INTEGERS, "date", "timestamp", "timestamp_ntz")
+_DAY_US = 86_400_000_000
 _AHEAD_US_MAX = 2**61
 """A longer time would not fit 64 bits together with that of a clock."""
 
@@ -196,8 +197,11 @@ class Checked(NamedTuple):
         elif CORRUPT in kept:
             text = sf.coalesce(sf.col(CORRUPT), text)
         origin = sf.col(ORIGIN) if reads and ORIGIN in kept else sf.lit(None)
+        # Spark knows that the path of a file is never NULL, and Arrow casts no structure that is
+        # NULL and has a part which may not be.
+        origin = sf.when(sf.col(_CAUSE).isNotNull(), origin.cast("string"))
         reason = sf.col(REASON) if reads else sf.lit(_UNPARSED)
-        return {ORIGIN: origin.cast("string"), RAW: text, REASON: self._reason(reason)}
+        return {ORIGIN: origin, RAW: text, REASON: self._reason(reason)}
 
     def _reason(self, unread: Column) -> Column:
         asked, cause = self.asked, sf.col(_CAUSE)
@@ -205,13 +209,16 @@ class Checked(NamedTuple):
         far = sf.concat(sf.lit(f"the time of `{asked.time}`, "), time)
         keys = dict.fromkeys(name for one in asked.keys for name in one.names)
         texts = {
-            "unread": unread if asked.changes is None else wrong_operation(asked.changes),
+            "unread": unread,
             "no_time": sf.lit(f"the time `{asked.time}` is NULL"),
             "too_far": sf.concat(far, sf.lit(", is too far from 1970")),
             "ahead": sf.concat(far, sf.lit(", is ahead of the clock by more than max_ahead")),
             "no_key": sf.lit(f"a key is NULL: {', '.join(f'`{name}`' for name in keys)}"),
         }
         if asked.changes is not None:
+            read = _unread(self.frame)
+            wrong = wrong_operation(asked.changes)
+            texts["unread"] = wrong if read is None else sf.when(read, unread).otherwise(wrong)
             names = ", ".join(f"`{name}`" for name in asked.changes.id)
             texts["no_key"] = sf.lit(f"the id is NULL: {names}")
         chosen = [sf.when(cause == sf.lit(n), texts[name]) for n, name in enumerate(CAUSES)]
@@ -246,16 +253,37 @@ def _cause(frame: DataFrame, asked: Asked) -> Column:
         time = sf.when(~takes_away, time)
         found = [_no_change(frame, asked.changes), ~takes_away & time.isNull()]
     if kind in _TIMES:
-        ticks = micros_of(time, kind)
         tick_ns = asked.tick_ns if kind in _INTEGERS else 1000
-        found.append((ticks > long(TIME_MAX)) | (ticks < long(-TIME_MAX)))
-        found.append(ticks > _latest(asked.ahead_us, tick_ns))
+        found.append(too_far(time, kind))
+        found.append(is_after(time, kind, _latest(asked.ahead_us, tick_ns)))
     else:
         found += [None, None]
     found.append(_no_key(frame, asked) if asked.changes is None else _no_id(asked.changes))
     return sf.coalesce(
         *(sf.when(wrong, sf.lit(n)) for n, wrong in enumerate(found) if wrong is not None)
     )
+
+
+def too_far(time: Column, kind: str) -> Column:
+    """Build the condition that a time is too far from 1970."""
+    if kind == "timestamp_ntz":
+        # Compared as times: their microseconds cost Spark more than all else that it does here.
+        seconds, micros = divmod(TIME_MAX, 1_000_000)
+        last = f"INTERVAL '{seconds}.{micros:06}' SECOND"
+        begin = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+        return (time > sf.expr(f"{begin} + {last}")) | (time < sf.expr(f"{begin} - {last}"))
+    ticks = micros_of(time, kind)
+    return (ticks > long(TIME_MAX)) | (ticks < long(-TIME_MAX))
+
+
+def is_after(time: Column, kind: str, latest: Column) -> Column:
+    """Build the condition that a time is after another, given in ticks."""
+    after = micros_of(time, kind) > latest
+    if kind != "timestamp_ntz":
+        return after
+    # The end of its day, which costs less, is enough for nearly every event.
+    end_of_day = (micros_of(time.cast("date"), "date") + long(_DAY_US - 1)) > latest
+    return sf.when(end_of_day, after).otherwise(sf.expr("false"))
 
 
 def _no_change(frame: DataFrame, changes: Changes) -> Column:

@@ -21,12 +21,15 @@ from cepheid.plans.plan import Plan
 from cepheid.runtimes.notices import names_of as names_of_types
 from cepheid.runtimes.notices import oddities
 from cepheid.runtimes.spark import tasks
-from cepheid.runtimes.spark.choice import Chosen, choose_for_frame
-from cepheid.runtimes.spark.costs import REACHES_MIN
-from cepheid.runtimes.spark.key_spread import Spread, hashed, spread_keys, task_of
+from cepheid.runtimes.spark.choice import Chosen, choose_for_frame, facts_of_source
+from cepheid.runtimes.spark.costs import REACHES_MIN, all_read_all
+from cepheid.runtimes.spark.event_source import EventSource
+from cepheid.runtimes.spark.key_spread import Spread, spread_keys
 from cepheid.runtimes.spark.partition_profile import BLOCK_ROWS, Profile, profile_partitions
 from cepheid.runtimes.spark.tasks import run_times
-from cepheid.spark.batches import BUCKET, Task
+from cepheid.runtimes.task_rates import read_task_rates
+from cepheid.spark.batches import Task
+from cepheid.spark.frame_files import numbered
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.notices import noticing_task
 from cepheid.spark.schema import (
@@ -72,30 +75,31 @@ def _run_plan(plan: Plan, frame: DataFrame, strategy: str | None) -> DataFrame:
     task_kind(plan).check(plan)  # Now, and not by a task.
     choice = _choose(plan, strategy)
     projected = project(frame, plan)
+    source = EventSource.of(frame, projected, plan)
     ship_kernels(frame.sparkSession)
     if strategy is None and choice.strategy is not Strategy.ONE_TASK:
-        return _run_chosen(projected, plan, choose_for_frame(plan, projected))
+        return _run_chosen(source, plan, choose_for_frame(plan, source))
     count = parallelism(frame.sparkSession)
     if choice.strategy in (Strategy.COMBINE, Strategy.TIME_SHUFFLE):
         profile = profile_partitions(projected, plan, count)
         chosen = Chosen(choice.strategy, count, profile)
     else:
-        spread = spread_keys(projected, plan, count)
+        spread = spread_keys(projected, plan, count, source.counts)
         chosen = Chosen(choice.strategy, count, None, spread)
-    return _run_chosen(projected, plan, chosen)
+    return _run_chosen(source, plan, chosen)
 
 
-def _run_chosen(projected: DataFrame, plan: Plan, chosen: Chosen) -> DataFrame:
+def _run_chosen(source: EventSource, plan: Plan, chosen: Chosen) -> DataFrame:
     profile, count = chosen.profile, chosen.tasks
     if profile is None or chosen.strategy not in (Strategy.COMBINE, Strategy.TIME_SHUFFLE):
-        return run_key_shuffle(projected, plan, count, chosen.spread)
+        return run_key_shuffle(source, plan, count, chosen.spread)
     if chosen.strategy is Strategy.TIME_SHUFFLE:
-        return run_window_shuffle(projected, plan, profile)
+        return run_window_shuffle(source, plan, profile)
     if profile.is_empty:
-        return run_key_shuffle(projected, plan, 1)
+        return run_key_shuffle(source, plan, 1)
     if profile.ranges is not None:
-        return run_combine(projected, plan, profile, count)
-    return run_time_shuffle(projected, plan, profile, count)
+        return run_combine(source.projected, plan, profile, count)
+    return run_time_shuffle(source, plan, profile, count)
 
 
 def _choose(plan: Plan, strategy: str | None) -> StrategyChoice:
@@ -173,21 +177,27 @@ def exchange(blobs: DataFrame, buckets: int) -> DataFrame:
 
 
 def run_key_shuffle(
-    projected: DataFrame, plan: Plan, count: int, spread: Spread | None = None
+    source: EventSource, plan: Plan, count: int, spread: Spread | None = None
 ) -> DataFrame:
-    """Shuffle the events by key and run the query on every bucket."""
+    """Bring the events of a key to one task, and run the query on every bucket.
+
+    Tasks read all files, each for its own keys, where that is faster than to send the events.
+    """
     names = needs_of(plan).keys
     buckets = count if names else 1
-    work, schema = work_of(plan, _schema_of(projected, plan), buckets)
-    routed = projected
-    if names:
-        number = task_of(projected, names, spread) if spread else hashed(projected, names, buckets)
-        routed = projected.withColumn(BUCKET, number)
-    sent = routed.mapInArrow(tasks.send_events(work), BLOB_DDL)
-    arrived = exchange(sent, buckets)
+    work, schema = work_of(plan, _schema_of(source.projected, plan), buckets)
+    groups = source.groups(plan)
+    if all_read_all(facts_of_source(plan, source, groups), buckets, read_task_rates()):
+        arrived = numbered(source.projected, buckets)
+        events = source.own_events(plan, groups, names, buckets, spread)
+    else:
+        send = tasks.send_events(work)
+        sent = source.sent_by_keys(send, names, buckets, spread) if names else source.sent(send)
+        arrived, events = exchange(sent, buckets), tasks.events_of_blobs(work)
     if not has_merge(work):
-        return arrived.mapInArrow(noticed(arrived, tasks.run_bucket(work), plan, buckets), schema)
-    part = noticed(arrived, tasks.run_part(work), plan, buckets)
+        whole = noticed(arrived, tasks.run_bucket(work, events), plan, buckets)
+        return arrived.mapInArrow(whole, schema)
+    part = noticed(arrived, tasks.run_part(work, events), plan, buckets)
     partial = arrived.mapInArrow(part, BLOB_DDL)
     return exchange(partial, buckets).mapInArrow(tasks.merge_rows(work), schema)
 
@@ -203,23 +213,23 @@ def run_combine(projected: DataFrame, plan: Plan, profile: Profile, count: int) 
     return arrived.mapInArrow(tasks.compose_stretches(work), schema)
 
 
-def run_time_shuffle(projected: DataFrame, plan: Plan, profile: Profile, count: int) -> DataFrame:
+def run_time_shuffle(source: EventSource, plan: Plan, profile: Profile, count: int) -> DataFrame:
     """Shuffle the events by time, summarise every range, and multiply the summaries."""
-    edges = profile.edges
-    work, schema = work_of(plan, _schema_of(projected, plan), len(edges) + 1)
-    sent = projected.mapInArrow(tasks.send_events(work, edges), BLOB_DDL)
-    composing, _ = work_of(plan, _schema_of(projected, plan), _composers(plan, count))
+    edges, read = profile.edges, _schema_of(source.projected, plan)
+    work, schema = work_of(plan, read, len(edges) + 1)
+    sent = source.sent(tasks.send_events(work, edges))
+    composing, _ = work_of(plan, read, _composers(plan, count))
     summarise = noticed(sent, tasks.summarise_bucket(composing), plan, work.buckets)
     stretches = exchange(sent, work.buckets).mapInArrow(summarise, BLOB_DDL)
     arrived = exchange(stretches, composing.buckets)
     return arrived.mapInArrow(tasks.compose_stretches(composing), schema)
 
 
-def run_window_shuffle(projected: DataFrame, plan: Plan, profile: Profile) -> DataFrame:
+def run_window_shuffle(source: EventSource, plan: Plan, profile: Profile) -> DataFrame:
     """Shuffle the events by time; a task owns the windows that start in its range."""
     cuts = _edges_apart(profile, plan)
-    work, schema = work_of(plan, _schema_of(projected, plan), len(cuts) + 1)
-    sent = projected.mapInArrow(tasks.send_events(work, cuts, needs_of(plan).reach), BLOB_DDL)
+    work, schema = work_of(plan, _schema_of(source.projected, plan), len(cuts) + 1)
+    sent = source.sent(tasks.send_events(work, cuts, needs_of(plan).reach))
     task = noticed(sent, run_times(work, cuts), plan, work.buckets)
     return exchange(sent, work.buckets).mapInArrow(task, schema)
 

@@ -27,7 +27,7 @@ SPENT = "pid long, spent double"
 
 
 def measure_spark(spark: SparkSession) -> dict[str, float]:
-    """Measure the unit costs of Spark: ``stage_ms``, ``task_ms``, ``scan_ns`` and ``row_ns``."""
+    """Measure the unit costs of Spark: of stages and tasks, of reading, and of passing rows."""
     few, many = _stage(spark, 1), _stage(spark, TASKS)
     task = max(many - few, 0.0) / (TASKS - 1)
     rows = spark.range(0, ROWS, 1, cores_of(spark)).select(
@@ -35,12 +35,16 @@ def measure_spark(spark: SparkSession) -> dict[str, float]:
     )
     values = ROWS * len(COLUMNS)
     counted = _spent(spark, lambda: _grouped(rows).collect())
-    passed = _spent(spark, lambda: rows.mapInArrow(_count, SPENT).collect())
+    narrow = rows.select(COLUMNS[0]).mapInArrow(_count, SPENT)
+    wide = rows.mapInArrow(_count, SPENT)
+    one, three = (_spent(spark, passing.collect) / ROWS for passing in (narrow, wide))
+    cell = max(three - one, 0.0) / (len(COLUMNS) - 1)
     return {
         "stage_ms": max(few - task, 0.0) * 1e3,
         "task_ms": task * 1e3,
         "scan_ns": counted * 1e9 / values,
-        "row_ns": passed * 1e9 / values,
+        "row_ns": max(one - cell, 0.0) * 1e9,
+        "cell_ns": cell * 1e9,
     }
 
 

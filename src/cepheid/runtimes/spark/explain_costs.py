@@ -19,6 +19,7 @@ from cepheid.runtimes.spark.choice import (
     facts_of_units,
     told_facts,
 )
+from cepheid.runtimes.spark.event_source import EventSource
 from cepheid.runtimes.spark.scan import read_frame
 from cepheid.spark.size import cores_of, given_tasks
 from cepheid.spark.text_times import timed_frame
@@ -43,7 +44,7 @@ def explain_costs(query: CompiledQueryLike, events: Any, spark: Any) -> str:
         plan = query.with_schema(frame.schema).plan
         if needs_of(plan).frames.strategy is Strategy.ONE_TASK:
             return draw_sections("costs", [("one task", [needs_of(plan).frames.reason])])
-        chosen = choose_for_frame(plan, project(frame, plan))
+        chosen = choose_for_frame(plan, EventSource.of(frame, project(frame, plan), plan))
     return told_costs(chosen)
 
 

@@ -8,7 +8,8 @@ task for itself as long as others have more room.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as sf
@@ -42,16 +43,29 @@ class Spread(NamedTuple):
         return self.ratio > UNEVEN_MIN
 
 
-def spread_keys(projected: DataFrame, plan: Plan, count: int) -> Spread:
-    """Count the events of small buckets of keys, and place these in tasks."""
+Counts = Callable[[tuple[str, ...], int], "DataFrame | None"]
+"""Counts the events of small buckets, of which there are so many, by the hash of keys."""
+
+
+def spread_keys(
+    projected: DataFrame, plan: Plan, count: int, counts: Counts | None = None
+) -> Spread:
+    """Count the events of small buckets of keys, and place these in tasks.
+
+    ``counts`` may count them in another way than by a look at every row in the JVM.
+    """
     names = needs_of(plan).keys
     small = min(SMALL_PER_TASK * count, SMALL_MAX)
     if not names or count < 2 or small < 2 * count:
         return Spread(tuple(range(count)), 1.0)
-    counted = projected.groupBy(hashed(projected, names, small).alias("small")).count()
+    counted = None if counts is None else counts(names, small)
+    if counted is None:
+        counted = projected.groupBy(hashed(projected, names, small).alias("small")).count()
+    events: Counter[int] = Counter()
     with clear_failures():
-        rows = counted.collect()
-    return place({int(row[0]): int(row[1]) for row in rows}, small, count)
+        for row in counted.collect():
+            events[int(row[0])] += int(row[1])
+    return place(events, small, count)
 
 
 def place(events: Mapping[int, int], small: int, count: int) -> Spread:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as sf
 
 from cepheid.arrays.columns import Columns, notice_types
 from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import Outcome
-from cepheid.jobs.changes.asked import Changes, check_changelog
+from cepheid.jobs.changes.asked import ADDED, Changes, check_changelog
 from cepheid.jobs.changes.follow import Follower
 from cepheid.jobs.changes.journal import Journal
+from cepheid.jobs.changes.near import near, shown_in
 from cepheid.jobs.changes.ops import BEFORE, DELETE, read_ops
 from cepheid.jobs.changes.rows import changelog_schema
 from cepheid.jobs.kind import kind_of
@@ -32,7 +32,7 @@ from cepheid.options import LiveOptions, unused
 from cepheid.plans.plan import Plan
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema, timed_records
-from cepheid.runtimes.spark.key_spread import canonical
+from cepheid.runtimes.spark.folder_stream import FolderColumns
 from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.stream import (
     Delays,
@@ -50,7 +50,7 @@ from cepheid.spark.records import BAD as BAD_COLUMN
 from cepheid.spark.schema import names_of, path_of, result_schema_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from cepheid.runtimes.local import CompiledQueryLike
 
@@ -58,17 +58,18 @@ if TYPE_CHECKING:
 def stream_changes(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOptions) -> Any:
     """Build the changelog of rows of a stream of changes and, if requested, bad changes.
 
+    Without a changelog, late events are what changes the table (§13.5).
+
     Raises
     ------
     OptionError
-        E591 for treatments of late events, which have no effect here.
+        E591 for options that have no effect here.
     UnsupportedError
         E433 if the rows cannot follow changes.
     """
-    changes = Changes.of(asked.changes)
-    assert changes is not None, "there is a changelog"
+    changes = Changes.of(asked.changes) or ADDED
     check_stream(frame, asked)
-    _check_options(asked)
+    _check_options(asked, changes)
     frame = timed_records(frame, compiled.times)
     fields = events_schema(frame)
     changes.check_columns(fields.names)
@@ -76,52 +77,95 @@ def stream_changes(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOpt
     plan = compiled.with_schema(frame.select(*(path_of(frame, n) for n in names)).schema).plan
     set_up(frame.sparkSession)
     delays = Delays.of(frame.sparkSession, asked)
+    # A row may change until no event is accepted any more.
+    delays = delays._replace(delay=delays.delay + delays.lateness, lateness=0)
     reads = tuple(n for n in names_of(plan, names) if n != plan.time)
-    checked = Checked.of(
-        frame, Asked(plan.time, plan.tick_ns, None, (), reads, delays.ahead, changes)
+    checked = Checked.of(frame, _judged(plan, reads, delays.ahead, changes))
+    given = [field.name for field in fields]
+    keys = bucket_keys(plan, changes, given, _columns_of_rows(frame, plan, changes, given))
+    if not keys and bucket_count(frame.sparkSession) > 1:
+        _tell_one_bucket(plan)
+    files = FolderColumns.reading(
+        frame, _shown(plan, changes, given), checked.asked, keys, asked.bad
     )
+    if asked.tagged and files is not None:
+        return _output_of(frame.sparkSession, files, plan, changes, delays, keys)
     if asked.tagged:
-        return _output(checked.tagged(asked.bad), plan, changes, delays)
-    rows = _output(checked.events(asked.bad), plan, changes, delays).rows()
+        return _output(checked.tagged(asked.bad), plan, changes, delays, keys)
+    if files is not None:
+        files = files._replace(keeps_bad=False)
+        rows = _output_of(frame.sparkSession, files, plan, changes, delays, keys).rows()
+    else:
+        rows = _output(checked.events(asked.bad), plan, changes, delays, keys).rows()
     return with_sides(rows, lambda: rows, checked.bad, asked)
 
 
-def _check_options(asked: LiveOptions) -> None:
+def _judged(plan: Plan, reads: tuple[str, ...], ahead_us: int, changes: Changes) -> Asked:
+    """Collect what a record has to be: an event that the query can place, or a change."""
+    if changes.only_adds:
+        return Asked.of([plan], reads, ahead_us)
+    return Asked(plan.time, plan.tick_ns, None, (), reads, ahead_us, changes)
+
+
+def _check_options(asked: LiveOptions, changes: Changes) -> None:
     """Refuse options that have no effect on a changelog (§18.7)."""
+    late = not changes.only_adds
     for name, given in (
-        ("late", asked.late != "drop"),
+        ("late", late and asked.late != "drop"),
         ("idle", asked.idle is not None),
-        ("allowed_lateness", asked.lateness is not None),
+        ("allowed_lateness", late and asked.lateness is not None),
     ):
         if given:
             why = "changes may come for any event that is not final, and rows follow at once"
             unused(name, why, "leave it out; `watermark` says when events are final")
 
 
-def _output(frame: DataFrame, plan: Plan, changes: Changes, delays: Delays) -> LiveOutput:
+def _columns_of_rows(frame: DataFrame, plan: Plan, changes: Changes, given: list[str]) -> list[str]:
+    """List the columns of the rows of a query."""
+    chosen = {name: path_of(frame, name) for name in _shown(plan, changes, given)}
+    schema = ReadColumns.select(frame, frame, chosen, whole=False).schema
+    events = pa.schema([schema.field(name) for name in changes.attributes(schema.names)])
+    return result_schema_of(plan, events).names
+
+
+def _output(
+    frame: DataFrame, plan: Plan, changes: Changes, delays: Delays, keys: tuple[str, ...]
+) -> LiveOutput:
     """Build the output of a plan: a changelog of rows, and bad changes."""
-    spark = frame.sparkSession
     given = [name for name in frame.columns if name != BAD_COLUMN]
+    chosen = {name: path_of(frame, name) for name in _shown(plan, changes, given)}
+    read = ReadColumns.select(frame, frame, chosen, whole=False)
+    return _output_of(frame.sparkSession, read, plan, changes, delays, keys)
+
+
+def _shown(plan: Plan, changes: Changes, given: list[str]) -> list[str]:
+    """List the columns that go to buckets."""
+    if changes.only_adds:
+        return [*names_of(plan, given)]
     wanted = changes.identity(given) if changes.id else given
     shown = [*names_of(plan, changes.attributes(given)), changes.op, *wanted, *changes.order]
-    chosen = {name: path_of(frame, name) for name in dict.fromkeys(shown)}
-    read = ReadColumns.select(frame, frame, chosen, whole=False)
-    projected, schema = read.projected, read.schema
+    return list(dict.fromkeys(shown))
+
+
+def _output_of(
+    spark: SparkSession,
+    read: ReadColumns | FolderColumns,
+    plan: Plan,
+    changes: Changes,
+    delays: Delays,
+    keys: tuple[str, ...],
+) -> LiveOutput:
+    """Build the same output from columns that were chosen."""
+    schema = read.schema
     events = pa.schema([schema.field(name) for name in changes.attributes(schema.names)])
     results = result_schema_of(plan, events)
     check_changelog(plan, results.names)
     results = changelog_schema(results)
-    keys = bucket_keys(plan, changes, given)
     buckets = buckets_of(bucket_count(spark)) if keys else (0,)
     work = delays.work(plan, schema, results, len(buckets))
-    if keys:
-        hashed = sf.hash(*(canonical(projected, name) for name in keys))
-        projected = projected.withColumn(BUCKET, sf.pmod(hashed, sf.lit(len(buckets))))
-    elif bucket_count(spark) > 1:
-        _tell_one_bucket(plan)
     notices = live_notices([plan])
     send = notices.watched(spark, send_changes(work, changes, buckets))
-    sent = projected.mapInArrow(send, tasks.SENT_DDL)
+    sent = read.sent(send, keys, len(buckets))
     output = output_of_turns(
         sent, delays, tasks.turns_of(follow_turn(work, changes), work), results
     )
@@ -129,21 +173,24 @@ def _output(frame: DataFrame, plan: Plan, changes: Changes, delays: Delays) -> L
     return output._replace(finish=notices.finish)
 
 
-def bucket_keys(plan: Plan, changes: Changes, given: list[str]) -> tuple[str, ...]:
+def bucket_keys(plan: Plan, changes: Changes, given: list[str], rows: list[str]) -> tuple[str, ...]:
     """Choose the columns that every change has and by which the query can be split."""
-    known = changes.identity(given)
     splits = kind_of(plan).splits(plan)
+    # Of events that only come, no change has to find one again.
+    known = given if changes.only_adds else changes.identity(given)
     if splits.by_row:
-        return tuple(known)
-    return tuple(one.inputs[0] for one in splits.splits if one.inputs[0] in known)
+        # Equal rows have to meet.
+        return tuple(name for name in known if name in shown_in(rows))
+    keys = near(plan, rows).keys
+    return tuple(name for name in keys if changes.only_adds or name in known)
 
 
 def _tell_one_bucket(plan: Plan) -> None:
     names = [split.inputs[0] for split in kind_of(plan).splits(plan).splits]
-    why = f"no key of the query ({', '.join(names)}) is in the id of changes"
+    why = f"no key of the query ({', '.join(names)}) is in the id of changes, or rows lack it"
     if not names:
         why = "the query has no key by which it could be split"
-    warnings.warn(f"one task follows all changes: {why}", stacklevel=6)
+    warnings.warn(f"one task follows all changes: {why}", stacklevel=5)
 
 
 def send_changes(
@@ -175,8 +222,10 @@ def send_changes(
 
 def _latest(table: pa.Table, changes: Changes, time: str) -> int:
     """Return the latest time that a change adds."""
-    op = read_ops(table[changes.op])
-    adds = np.flatnonzero((op != DELETE) & (op != BEFORE))
+    adds = np.arange(len(table))
+    if not changes.only_adds:
+        op = read_ops(table[changes.op])
+        adds = np.flatnonzero((op != DELETE) & (op != BEFORE))
     if not len(adds):
         return tasks.NOT_TOLD
     times = Columns(table.select([time]).take(adds)).ticks(time)
@@ -194,15 +243,14 @@ def follow_turn(work: Work, changes: Changes) -> tasks.Turn:
         events = pa.schema([schema.field(n) for n in changes.attributes(schema.names)])
         journal = Journal(lambda: Follower(work.planned(), events, changes), work.buckets, data)
         table = pa.concat_tables([schema.empty_table(), *arrived])
-        rows = journal.take(table, lambda before: watermark_after(work, before, latest))
-        follower = journal.follower
-        lag = 0 if latest is None else max(latest - follower.until, 0)
+        told = journal.take(table, lambda before: watermark_after(work, before, latest))
+        lag = 0 if latest is None else max(latest - journal.until, 0)
         return journal.to_bytes(), Outcome(
-            work.shown(rows),
+            work.shown(told.rows),
             len(table),
-            follower.counts.late,
+            told.counts.late,
             0,
-            len(follower.ledger),
+            told.events,
             0,
             in_microseconds(work, lag),
             events.empty_table(),

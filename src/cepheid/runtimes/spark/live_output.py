@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as sf
 
 from cepheid.runtimes.spark.bad_records import BAD_SCHEMA
-from cepheid.runtimes.spark.stream_tasks import BAD, ROWS, unpack
+from cepheid.runtimes.spark.stream_tasks import BAD, PANES, ROWS, unpack
 from cepheid.spark.records import quoted
 from cepheid.spark.schema import spark_schema_of
 
@@ -46,7 +46,8 @@ class LiveOutput(NamedTuple):
     def select(self, part: str, batch: DataFrame | None = None) -> DataFrame:
         """Decode one part of the output, or of one micro-batch of it."""
         frame = self.frame if batch is None else batch
-        return self.decode[part](frame.where(sf.col(PART) == sf.lit(part)))
+        parts = (ROWS, PANES) if part == ROWS else (part,)
+        return self.decode[part](frame.where(sf.col(PART).isin(*parts)))
 
     def rows(self) -> DataFrame:
         """Decode the rows."""

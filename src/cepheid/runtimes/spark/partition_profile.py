@@ -7,12 +7,14 @@ blocks: if the blocks are sorted by time, each can be sorted by itself while it 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import functions as sf
 
 from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes.scan import RowGroup
 from cepheid.runtimes.spark.tasks import Ranges
 from cepheid.spark.failures import clear_failures
 from cepheid.spark.schema import alias_of, micros_of
@@ -118,6 +120,17 @@ def profile_partitions(projected: DataFrame, plan: Plan, count: int) -> Profile:
         pairs=sum(distinct_of(b.pairs, b.rows, PAIR_ROWS) for b in blocks) / rows,
         blocks=blocks,
     )
+
+
+def profile_of_footers(groups: Sequence[RowGroup]) -> Profile:
+    """Profile files by their footers; how Spark puts them into partitions is not known."""
+    blocks = tuple(
+        _Block(place, place, group.first, group.last, group.rows, 0)
+        for place, group in enumerate(groups)
+    )
+    span = max(block.last for block in blocks) - min(block.first for block in blocks)
+    rows = sum(block.rows for block in blocks)
+    return Profile(False, None, (), span, rows, len(blocks), blocks=blocks)
 
 
 def distinct_of(found: int, rows: int, every: int) -> float:

@@ -27,6 +27,7 @@ COUNTERS = {
     "events": "Events that the query reads.",
     "late": "Events behind the watermark.",
     "bad": "Records that are no events.",
+    "shed": "Events that were dropped because micro-batches took too long.",
 }
 GAUGES = {
     "buffered": "Events that wait for the watermark.",

@@ -1,7 +1,8 @@
 """Run SQL with MATCH_RECOGNIZE on Spark: clauses become DataFrames, Spark runs the rest.
 
-One shuffle by the keys of PARTITION BY brings the rows of a partition to one task, which sorts and
-matches them with the same code as in process. A clause over a stream becomes a streaming DataFrame.
+One shuffle by the keys of PARTITION BY (``row_shuffle.py``) brings the rows of a partition to one
+task, which sorts and matches them with the same code as in process. A clause over a stream becomes
+a streaming DataFrame.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from cepheid.options import LiveOptions, unused
 from cepheid.runtimes.explain_replay import explain_replay
 from cepheid.runtimes.scan import find_paths
 from cepheid.runtimes.spark.live_sql import describe_stream, live_frame
+from cepheid.runtimes.spark.row_shuffle import describe_ways, run_by_keys
 from cepheid.runtimes.spark.scan import read_frame
 from cepheid.runtimes.spark.store import clause_frame, store_frame
 from cepheid.runtimes.spark.texts import run_text
@@ -135,7 +137,7 @@ def explain_spark_sql(
             described = describe_stream(frame, statement, plan)
             how = ["over a stream", *(f"  {line}" for line in described)]
         else:
-            how = ["over a table: Spark reads all its rows", f"  {_spread(plan)}"]
+            how = ["over a table: all its rows are read", f"  {_spread(plan, frame)}"]
         how += [f"  {line}" for line in describe_window(plan)]
         told.append("\n".join([f"clause {number + 1}  {how[0]}", *how[1:]]))
         name = f"cepheid_match_{run}_{number}_"
@@ -153,7 +155,9 @@ def explain_spark_sql(
     return "\n".join(told)
 
 
-def _spread(plan: MatchPlan) -> str:
+def _spread(plan: MatchPlan, frame: DataFrame | None = None) -> str:
+    if plan.partition_by and frame is not None and set(plan.partition_by) <= set(frame.columns):
+        return describe_ways(_needed(frame, plan), tuple(plan.partition_by))
     if plan.partition_by:
         return f"one shuffle by {', '.join(plan.partition_by)}"
     return "one task: without PARTITION BY all rows are one partition"
@@ -201,16 +205,18 @@ def _session() -> SparkSession:
 def match_frame(frame: DataFrame, plan: MatchPlan) -> DataFrame:
     """Run a clause over a DataFrame."""
     ship_kernels(frame.sparkSession)
-    needed = frame.select(*(_quoted(name) for name in plan.read_columns))
+    needed = _needed(frame, plan)
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
     schema = result_schema(plan, arrow_schema(needed.schema, zone))
-    if not set(plan.partition_by) <= set(needed.columns):
-        spread = _spread_by_computed(needed, plan, zone)
-    elif plan.partition_by:
-        spread = needed.repartition(*(_quoted(name) for name in plan.partition_by))
-    else:
-        spread = needed.coalesce(1)
-    return spread.mapInArrow(_task(plan, schema), spark_schema(schema))
+    task, columns = _task(plan, schema), spark_schema(schema)
+    if set(plan.partition_by) <= set(needed.columns):
+        return run_by_keys(needed, tuple(plan.partition_by), task, columns)
+    return _spread_by_computed(needed, plan, zone).mapInArrow(task, columns)
+
+
+def _needed(frame: DataFrame, plan: MatchPlan) -> DataFrame:
+    """Select the columns that a clause reads."""
+    return frame.select(*(_quoted(name) for name in plan.read_columns))
 
 
 def _spread_by_computed(frame: DataFrame, plan: MatchPlan, zone: str | None) -> DataFrame:
@@ -245,10 +251,11 @@ def _task(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
-        rows = list(batches)
-        if not rows:
+        first = next(batches, None)
+        if first is None:
             return
-        table = pa.Table.from_batches(rows)
+        # Each column is read several times, so it is put together once.
+        table = pa.Table.from_batches([first, *batches]).combine_chunks()
         for part in recognize_parts(plan, table):
             yield from part.cast(schema).to_batches(OUTPUT_ROWS)
 

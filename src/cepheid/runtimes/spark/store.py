@@ -26,16 +26,19 @@ from cepheid.jobs.owned import Owned
 from cepheid.jobs.task_jobs import task_job
 from cepheid.jobs.work import Work
 from cepheid.kinds.row_pattern.store import STRETCH, by_stretch, in_stretches, plan_clause
+from cepheid.plans.needs import Strategy
 from cepheid.plans.plan import Plan, WindowKind
 from cepheid.runtimes.notices import names_of as names_of_types
 from cepheid.runtimes.notices import notice_store, oddities, warn_of
 from cepheid.runtimes.spark.batch import noticed, parallelism, run_frame, work_of
+from cepheid.runtimes.spark.choice import choose_for_files, facts_of_replay
 from cepheid.runtimes.spark.scan import SLICES_PER_TASK
 from cepheid.runtimes.store import columns_of, events_of
 from cepheid.spark.batches import chunks, in_task
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.notices import unwatched
 from cepheid.spark.schema import file_schema, plain_schema, spark_schema_of
+from cepheid.spark.size import cores_of, given_tasks
 from cepheid.spark.text_times import timed_frame
 from cepheid.spark.versions import arrow_schema
 from cepheid.spark.whole_frames import refuse_stream
@@ -44,7 +47,7 @@ from cepheid.store.event_store import EventStore
 from cepheid.store.file_system import LocalFiles
 from cepheid.store.indexing import Terms
 from cepheid.store.manifest import Segment, load_manifest
-from cepheid.store.replay_plan import ReplayPlan
+from cepheid.store.replay_plan import ReplayPlan, full_replay
 from cepheid.store.segments import SEGMENT_ROWS, Place, write_segments
 from cepheid.store.snapshot import Cover, Interval, Snapshot, complete
 
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 
     from cepheid.kinds.row_pattern.plan import MatchPlan
     from cepheid.runtimes.local import CompiledQueryLike
+    from cepheid.runtimes.spark.costs import Facts
 
 TIME_WINDOWS = (WindowKind.TUMBLING, WindowKind.SLIDING, WindowKind.TRAILING)
 
@@ -86,20 +90,34 @@ def run_store(
     plan = compiled.with_schema(schema).plan
     task_kind(plan).check(plan)  # Now, and not by a task.
     replay = kind_of(plan).replay(plan, snapshot, method or "auto")
+    if replay.apart:
+        replay = full_replay(snapshot, "tasks read the whole history")
     version = Version(str(store.path.resolve()), snapshot.manifest.version)
     ship_kernels(spark)
-    slices = slices_of(snapshot, plan, replay, SLICES_PER_TASK * parallelism(spark))
-    numbers = spark.range(0, len(slices), 1, len(slices))
     needs, whole = needs_of(plan), replay.cover is None and replay.keys is None
+    count, strategy = SLICES_PER_TASK * parallelism(spark), None
+    in_slices = not (needs.from_start or needs.leads_in)
+    if in_slices and needs.files.strategy is Strategy.SCAN_SLICES:
+        chosen = choose_for_files(plan, _facts_of(plan, snapshot, replay, spark))
+        in_slices = chosen.strategy is Strategy.SCAN_SLICES
+        if in_slices:
+            count = chosen.slices
+        else:
+            strategy = chosen.strategy.value
+    slices = slices_of(snapshot, plan, replay, count)
+    numbers = spark.range(0, len(slices), 1, len(slices))
     if not whole and plan.limit is None:
         # Tasks see a part of the events, but the store knows more.
         known = Noticed(names_of_types([plan]))
         notice_store(plan, snapshot, known)
         warn_of(oddities([plan], known))
-    if needs.from_start or needs.leads_in:
+    if not in_slices:
+        if strategy is not None:
+            slices = _cut(*_ranges_and_edges(snapshot, replay, count))
+            numbers = spark.range(0, len(slices), 1, len(slices))
         frame = _read_frame(numbers, version, slices, plain_schema(schema))
         with nullcontext() if whole else unwatched():
-            return run_frame(compiled, frame)
+            return run_frame(compiled, frame, strategy=strategy)
     shown = file_schema(pa.schema([schema.field(n) for n in columns_of(plan, snapshot)]))
     work, results = work_of(plan, shown, 1)
     task = _run_slices(work, version, slices)
@@ -107,6 +125,23 @@ def run_store(
         task = noticed(numbers, task, plan, len(slices), all_types=True)
     result = numbers.mapInArrow(task, results)
     return result if plan.limit is None else result.limit(plan.limit)
+
+
+def _facts_of(plan: Plan, snapshot: Snapshot, replay: ReplayPlan, spark: SparkSession) -> Facts:
+    """Collect what decides how the replay of a store is cut: the indexes have left their part."""
+    cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
+    span = int((cover.ends - cover.begins).sum())
+    share = replay.groups / max(replay.total, 1)
+    rows = int(snapshot.manifest.rows * share)
+    groups = max(replay.groups, 1)
+    return facts_of_replay(plan, rows, span, groups, cores_of(spark), given_tasks(spark))
+
+
+def _ranges_and_edges(
+    snapshot: Snapshot, replay: ReplayPlan, count: int
+) -> tuple[Cover, list[int]]:
+    cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
+    return cover, edges_of(snapshot, cover, count)
 
 
 def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = None) -> DataFrame:
@@ -122,10 +157,9 @@ def store_frame(store: EventStore, spark: SparkSession, cover: Cover | None = No
 
 def slices_of(snapshot: Snapshot, plan: Plan, replay: ReplayPlan, count: int) -> list[StoreSlice]:
     """Cut the replay intervals into slices of about equal numbers of row groups."""
-    cover = snapshot.clip_cover(replay.cover or Cover.of(Interval()))
     needs = needs_of(plan)
     before, after = (0, 0) if needs.leads_in else needs.reach
-    return _cut(cover, edges_of(snapshot, cover, count), before, after)
+    return _cut(*_ranges_and_edges(snapshot, replay, count), before, after)
 
 
 def edges_of(snapshot: Snapshot, cover: Cover, count: int) -> list[int]:

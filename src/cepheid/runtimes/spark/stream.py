@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -36,12 +37,14 @@ from cepheid.options import (
     unused,
 )
 from cepheid.plans.plan import Plan
-from cepheid.runtimes.checkpoints import BUCKETS_SETTING
+from cepheid.runtimes.checkpoints import BUCKETS_MAX, BUCKETS_SETTING
 from cepheid.runtimes.notices import names_of as names_of_types
 from cepheid.runtimes.notices import odd_so_far
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema, timed_records
 from cepheid.runtimes.spark.carried import carrying, refuse_marks, rows_behind
+from cepheid.runtimes.spark.decisions import Told, counting_of
+from cepheid.runtimes.spark.folder_stream import FolderColumns
 from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.live_output import (
     Decode,
@@ -50,7 +53,11 @@ from cepheid.runtimes.spark.live_output import (
     events_payloads,
     payloads,
 )
-from cepheid.spark.batches import BUCKET
+from cepheid.runtimes.spark.shed_tasks import send_shed, take_shed_turns
+from cepheid.runtimes.spark.shedding import SHED_FIELD, refuse_shedding, shed_of
+from cepheid.runtimes.spark.split_tasks import send_split, take_split_turns
+from cepheid.runtimes.spark.splitting import HASHES, refuse_splitting, split_of, split_rows
+from cepheid.spark.batches import BUCKET, Task
 from cepheid.spark.kernels import ship_kernels
 from cepheid.spark.murmur import values_for_partitions
 from cepheid.spark.notices import LiveNotices
@@ -89,8 +96,12 @@ class Delays(NamedTuple):
     lateness: int = 0
 
     @staticmethod
-    def of(spark: SparkSession, asked: LiveOptions, *, marked: bool = False) -> Delays:
+    def of(
+        spark: SparkSession, asked: LiveOptions, *, marked: bool = False, sheds: bool = False
+    ) -> Delays:
         """Parse the lengths of time; ``marked`` if the query can read and write marks.
+
+        ``sheds`` if it is checked elsewhere whether the query may shed events.
 
         Raises
         ------
@@ -99,6 +110,9 @@ class Delays(NamedTuple):
         """
         if not marked:
             refuse_marks(asked)
+            refuse_splitting(asked)
+        if not sheds:
+            refuse_shedding(asked)
         delay = 0 if asked.watermark == CARRIED else delay_of(spark, asked.watermark)
         ahead = delay_of(spark, asked.max_ahead, name="max_ahead")
         idle = 0
@@ -123,7 +137,6 @@ class Delays(NamedTuple):
 
 BUCKETS = 8
 """Buckets of a live query: enough for the cores of most machines, and cheap on one core."""
-BUCKETS_MAX = 1000
 
 
 def stream_frame(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOptions) -> Any:
@@ -145,12 +158,20 @@ def stream_frame(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOptio
     if asked.late == "correct":
         task_kind(plan).check_corrections(plan)
     set_up(frame.sparkSession)
-    delays = Delays.of(frame.sparkSession, asked, marked=True)
+    delays = Delays.of(frame.sparkSession, asked, marked=True, sheds=True)
     checked = check_records(frame, [plan], delays)
+    files = None
+    if asked.late != "side":
+        files = FolderColumns.of(frame, plan, checked.asked, needs_of(plan).buckets, asked.bad)
+    if asked.tagged and files is not None:
+        return rows_of(frame.sparkSession, files, plan, delays)
     if asked.tagged:
         return live_rows(checked.tagged(asked.bad), plan, delays, whole=asked.late == "side")
     events = checked.events(asked.bad)
-    rows = live_rows(events, plan, delays).rows()
+    if files is not None:
+        rows = rows_of(frame.sparkSession, files._replace(keeps_bad=False), plan, delays).rows()
+    else:
+        rows = live_rows(events, plan, delays).rows()
     return with_sides(rows, lambda: late_events(events, plan, delays), checked.bad, asked)
 
 
@@ -259,9 +280,14 @@ def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = Fal
     A frame of ``Checked.marked`` has bad records too. ``whole`` keeps all columns of events, so
     that late ones have them.
     """
-    spark = frame.sparkSession
-    read = ReadColumns.of(frame, plan, whole=whole)
-    projected, schema = read.projected, read.schema
+    return rows_of(frame.sparkSession, ReadColumns.of(frame, plan, whole=whole), plan, delays)
+
+
+def rows_of(
+    spark: SparkSession, read: ReadColumns | FolderColumns, plan: Plan, delays: Delays
+) -> LiveOutput:
+    """Build the same output from columns that were chosen."""
+    schema = read.schema
     results = result_schema_of(plan, schema)
     if delays.lateness:
         results = with_versions(results)
@@ -274,22 +300,33 @@ def live_rows(frame: DataFrame, plan: Plan, delays: Delays, *, whole: bool = Fal
     if delays.asked.marks:
         work = msgspec.structs.replace(work, marks=Marks(buckets[0], rows_behind(plan, schema)))
         results = results.append(MARK_FIELD)
-    if names:
-        keys = [canonical(projected, name) for name in names]
-        number = sf.pmod(sf.hash(*keys), sf.lit(len(buckets)))
-        projected = projected.withColumn(BUCKET, number)
-    if by_panes:
+    by = split_of(plan, delays.asked, len(buckets))
+    shed = shed_of(plan, delays.asked, results, partial(delay_of, spark, name="shed"))
+    if shed is not None:
+        send = send_shed(work, buckets, shed, Told().teller(spark))
+        turns = take_shed_turns(work, shed, buckets[0])
+        results = results.append(SHED_FIELD)
+    elif by is not None:
+        send = send_split(work, buckets, by, Told().teller(spark))
+        turns = take_split_turns(work, by)
+    elif by_panes:
         send = tasks.send_stream(work, buckets, pane=needs.pane)
         turns = tasks.take_pane_turns(work, buckets)
     else:
-        send, turns = tasks.send_stream(work, buckets), tasks.take_turns(work)
+        splits = not needs.not_split and delays.asked.late != "correct"
+        counting = counting_of(spark, names, len(buckets), splits=splits)
+        send = tasks.send_stream(work, buckets, counting=counting)
+        turns = tasks.take_turns(work)
     notices = live_notices([plan])
-    sent = projected.mapInArrow(notices.watched(spark, send), tasks.SENT_DDL)
+    hashes = len(buckets) if by is None else len(buckets) * HASHES
+    sent = read.sent(notices.watched(spark, send), names, hashes)
     # Rows of open windows take the place of those that left before.
     mode = "update" if plan.emits_early else "append"
     output = output_of_turns(sent, delays, turns, results, mode)
     if by_panes:
         output.decode[tasks.ROWS] = _composed(work, results)
+    if by is not None:
+        output.decode[tasks.ROWS] = split_rows(work, by, results)
     output.decode.update(read.decode)
     return output._replace(finish=notices.finish)
 
@@ -335,6 +372,15 @@ class ReadColumns(NamedTuple):
             shown = arrow_schema_of(events, events.columns)
             decode[tasks.LATE] = events_payloads(shown, events.schema)
         return ReadColumns(projected, arrow_schema_of(projected, chosen), decode)
+
+    def sent(self, task: Task, names: tuple[str, ...], count: int) -> DataFrame:
+        """Send events to buckets, by the hash of some columns if there are any."""
+        projected = self.projected
+        if names:
+            keys = [canonical(projected, name) for name in names]
+            number = sf.pmod(sf.hash(*keys), sf.lit(count))
+            projected = projected.withColumn(BUCKET, number)
+        return projected.mapInArrow(task, tasks.SENT_DDL)
 
 
 def _composed(work: Work, results: pa.Schema) -> Decode:

@@ -23,6 +23,7 @@ from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, in_ticks, wate
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.match_tasks import number_matches
 from cepheid.plans.plan import Plan
+from cepheid.runtimes.spark.decisions import Counting
 from cepheid.spark.batches import BUCKET, REPORT_ROWS, chunks, in_task, partition_id, with_names
 from cepheid.spark.records import BAD as BAD_COLUMN
 from cepheid.spark.records import MARKED
@@ -44,7 +45,7 @@ _SENT_FIELDS: list[tuple[str, pa.DataType]] = [
     ("seen", pa.int64()),
     ("wrong", pa.binary()),
 ]
-_SENT = pa.schema(_SENT_FIELDS)
+SENT = pa.schema(_SENT_FIELDS)
 
 SIDE_BITS = 60
 """Where the number of a stream stands in the number of a blob."""
@@ -52,7 +53,7 @@ SIDE_BITS = 60
 NOT_TOLD = -(1 << 63)
 """In place of the latest time where no event is sent."""
 
-SUMS = ("seen", "events", "late", "buffered", "partitions", "state_bytes")
+SUMS = ("seen", "events", "late", "buffered", "partitions", "state_bytes", "shed")
 MAXIMA = ("open_windows", "lag_ms")
 COUNTS = (*SUMS, *MAXIMA)
 """Counters of a turn; the progress of the query shows their sums or maxima over all buckets."""
@@ -75,8 +76,9 @@ TURNED_DDL = ", ".join(f"{name} long" for name in COUNTS) + ", part string, payl
 PAYLOAD_ROWS = 1_000_000
 """Rows of one value that leaves a bucket; a value of Spark has at most 2 GB."""
 
-ROWS, LATE, BAD, SUPPRESSED = "rows", "late", "bad", "suppressed"
-"""Parts of the output of a live query: rows, late events, bad records, counts of other rows."""
+ROWS, LATE, BAD, SUPPRESSED, PANES = "rows", "late", "bad", "suppressed", "panes"
+"""Parts of the output of a live query: rows, late events, bad records, counts of other rows, and
+panes of hot keys, of which rows are made."""
 
 Frames = Iterator["pd.DataFrame"]
 Turns = Callable[[Any, Iterable["pd.DataFrame"], "GroupState"], Frames]
@@ -86,6 +88,11 @@ TurnOfStreams = Callable[
     [int, bytes | None, list[list[pa.Table]], list[int | None], int], tuple[bytes, Outcome]
 ]
 """The same for several streams, with what arrived of each."""
+
+TurnOfSides = Callable[
+    [int, bytes | None, list[list[pa.Table]], int | None, int], tuple[bytes, Outcome]
+]
+"""The same for one stream of which a bucket gets several kinds of tables."""
 
 TurnOfRules = Callable[
     [int, bytes | None, tuple[list[pa.Table], list[bytes]], int | None, int],
@@ -102,29 +109,31 @@ def send_stream(
     pane: int = 0,
     side: int = 0,
     arriving: pa.Schema | None = None,
+    counting: Counting | None = None,
 ) -> Callable[[Batches], Batches]:
     """Build the task that sends events to buckets, with the latest time of all of them.
 
     Events that cannot affect the result are dropped here and not by Spark, because they also
     advance the watermark. With a length of panes, each bucket gets panes of its own. ``side`` is
     the number of a stream that meets another one in the bucket. ``arriving`` are the columns that
-    come, if buckets get fewer of them.
+    come, if buckets get fewer of them. ``counting`` counts the events of each bucket of keys.
     """
 
     def run(batches: Batches) -> Batches:
         plan = Plan.from_json(work.plan)
+        counter = None if counting is None else counting.start()
         keeps = work.kind.keeps(plan) if drop else None
         seq = (side << SIDE_BITS) + (partition_id() << 32)
         schema = work.schema
         for chunk in chunks(batches):
             table, wrong = without_bad(with_names(chunk, arriving or schema))
-            table, latest = _latest(work, plan, table)
+            table, latest = latest_of(work, plan, table)
             if not len(table) and latest is None:
                 yield only_bad(seq, wrong)
                 continue
             columns = Columns(table)
             notice_types(columns, plan.type)
-            kept = _of_consequence(work, plan, keeps, table) if drop else table
+            kept = kept_events(work, plan, keeps, table) if drop else table
             if arriving is not None:
                 kept = kept.select([n for n in kept.column_names if n in (*schema.names, BUCKET)])
             kept = ordered(kept, plan)
@@ -132,17 +141,21 @@ def send_stream(
             if BUCKET in kept.column_names:
                 place = kept[BUCKET].to_numpy().astype(np.int64)
                 kept = kept.drop_columns([BUCKET])
+                if counter is not None:
+                    counter.add(kept, place)
             elif pane:
                 place = place_panes(read_times(Columns(kept), work.time), pane, len(buckets))
             parts = split(kept, place, len(buckets))
             told = None if latest is None else (latest, in_microseconds(work, latest))
             yield sent_rows(buckets, seq, told, dict(parts), (len(table), wrong))
             seq += 1
+        if counting is not None and counter is not None:
+            counting.end(counter)
 
     return in_task(run)
 
 
-def _latest(work: Work, plan: Plan, table: pa.Table) -> tuple[pa.Table, int | None]:
+def latest_of(work: Work, plan: Plan, table: pa.Table) -> tuple[pa.Table, int | None]:
     """Return the events and the latest time: of an event or, of a stream that has marks, of one."""
     if MARKED in table.column_names:
         events, mark_us = without_marks(table, MARKED)
@@ -170,7 +183,7 @@ def only_bad(seq: int, wrong: bytes | None) -> pa.RecordBatch:
     """Build the row of records of which none is an event; it has no time."""
     values = [NO_BUCKET, seq, None, NOT_TOLD, None, 0, wrong]
     return pa.RecordBatch.from_arrays(
-        [pa.array([v], field.type) for v, field in zip(values, _SENT, strict=True)], schema=_SENT
+        [pa.array([v], field.type) for v, field in zip(values, SENT, strict=True)], schema=SENT
     )
 
 
@@ -199,16 +212,16 @@ def sent_rows(
     columns: list[Any] = [
         pa.array([buckets[0], *buckets], pa.int32()),
         pa.array([seq] * (count + 1), pa.int64()),
-        stamps.cast(_SENT.field("latest").type),
+        stamps.cast(SENT.field("latest").type),
         pa.array([latest] * (count + 1), pa.int64()),
         pa.array([None, *payloads], pa.binary()),
         pa.array([0, records[0], *(0 for _ in buckets[1:])], pa.int64()),
         pa.array([None, records[1], *(None for _ in buckets[1:])], pa.binary()),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_SENT)
+    return pa.RecordBatch.from_arrays(columns, schema=SENT)
 
 
-def _of_consequence(
+def kept_events(
     work: Work, plan: Plan, keeps: Callable[[Columns], Any] | None, table: pa.Table
 ) -> pa.Table:
     """Keep events that have a partition and, if only these matter, match a variable."""
@@ -276,7 +289,7 @@ def turns_of(one: Turn, work: Work) -> Turns:
         told, clock = time_goes_on(work, state, latest)
         return clock, tables, told
 
-    return _turns(one, read, work)
+    return turns_by(one, read, work)
 
 
 def turns_of_rules(one: TurnOfRules, work: Work) -> Turns:
@@ -288,12 +301,12 @@ def turns_of_rules(one: TurnOfRules, work: Work) -> Turns:
         lines = [bytes(line) for part in _of_side(sent, 1) for line in part["payload"]]
         return clock, (tables, lines), told
 
-    return _turns(one, read, work)
+    return turns_by(one, read, work)
 
 
 def turns_of_streams(one: TurnOfStreams, count: int) -> Turns:
     """Build a stateful operator that joins so many streams."""
-    return _turns(one, lambda sent, _state: ((), *_arrived_of_streams(sent, count)))
+    return turns_by(one, lambda sent, _state: ((), *arrived_of_streams(sent, count)))
 
 
 def time_goes_on(work: Work, state: GroupState, latest: int | None) -> tuple[int | None, Any]:
@@ -328,11 +341,25 @@ def keep_state(state: GroupState, saved: bytes, clock: Any, *, work: Work | None
         state.setTimeoutDuration(max(clock[1] + work.idle // MILLISECOND - now, 1))
 
 
-def _turns(
+def turns_of_sides(one: TurnOfSides, work: Work, count: int) -> Turns:
+    """Build a stateful operator of one stream that sends so many kinds of tables."""
+
+    def read(sent: list[pd.DataFrame], state: GroupState) -> tuple[Any, ...]:
+        tables, latest = arrived_of_streams(sent, count)
+        told = max((time for time in latest if time is not None), default=None)
+        told, clock = time_goes_on(work, state, told)
+        return clock, tables, told
+
+    return turns_by(one, read, work)
+
+
+def turns_by(
     one: Callable[..., tuple[bytes, Outcome]],
     read: Callable[[list[pd.DataFrame], GroupState], Any],
     work: Work | None = None,
 ) -> Turns:
+    """Build a stateful operator; ``read`` returns a clock, and what else is handed to ``one``."""
+
     def run(key: Any, frames: Iterable[pd.DataFrame], state: GroupState) -> Frames:
         begin_task()
         bucket, sent = int(key[0]), list(frames)
@@ -352,7 +379,13 @@ def _turns(
             keep_state(state, saved, clock, work=work)
             seen = sum(int(frame["seen"].sum()) for frame in sent)
             sums = (seen, outcome.events, outcome.late, outcome.buffered, outcome.partitions)
-            counts = (*sums, len(saved), outcome.open_windows, outcome.lag // MILLISECOND)
+            counts = (
+                *sums,
+                len(saved),
+                outcome.shed,
+                outcome.open_windows,
+                outcome.lag // MILLISECOND,
+            )
             rest = payloads_of(outcome.results)
             first = next(rest)
             found.append((*counts, ROWS, first))
@@ -360,6 +393,8 @@ def _turns(
                 found.append((*nothing, LATE, table_to_bytes(outcome.late_events)))
             if outcome.suppressed is not None:
                 found.append((*nothing, SUPPRESSED, table_to_bytes(outcome.suppressed)))
+            if outcome.panes is not None and len(outcome.panes):
+                found.append((*nothing, PANES, table_to_bytes(outcome.panes)))
         yield _frame(found)
         for part in rest:
             yield _frame([(*nothing, ROWS, part)])
@@ -432,7 +467,7 @@ def compose_panes(work: Work) -> Callable[[Batches], Batches]:
     return in_task(run)
 
 
-def _arrived_of_streams(
+def arrived_of_streams(
     frames: Iterable[pd.DataFrame], count: int
 ) -> tuple[list[list[pa.Table]], list[int | None]]:
     """Collect the same for each of several streams."""

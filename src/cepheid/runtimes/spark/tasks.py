@@ -7,7 +7,7 @@ processes its events is up to its kind (``task_jobs.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import msgspec
@@ -86,22 +86,29 @@ def _ranges_of(
     return rows, first[rows] + inside
 
 
-def run_bucket(work: Work) -> Task:
+Events = Callable[[Batches], Iterable[pa.Table]]
+"""Turns the input of a task into its events, in time order."""
+
+
+def events_of_blobs(work: Work) -> Events:
+    """Let a task merge the events of the blobs that it gets."""
+    return lambda batches: merged_events(work.planned(), blobs_of(batches))
+
+
+def run_bucket(work: Work, events: Events) -> Task:
     """Build the task that runs the query over the events of its bucket."""
 
     def run(batches: Batches) -> Batches:
-        tables = merged_events(work.planned(), blobs_of(batches))
-        yield from task_job(work).rows(tables, EVERYTHING, partition_id())
+        yield from task_job(work).rows(events(batches), EVERYTHING, partition_id())
 
     return in_task(run)
 
 
-def run_part(work: Work) -> Task:
+def run_part(work: Work, events: Events) -> Task:
     """Build the task that runs the query over some partitions of groups and emits blobs."""
 
     def run(batches: Batches) -> Batches:
-        tables = merged_events(work.planned(), blobs_of(batches))
-        yield from merging(work).partial_rows(tables)
+        yield from merging(work).partial_rows(events(batches))
 
     return in_task(run)
 

@@ -7,18 +7,34 @@ leaves it so.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from cepheid.expressions.format import format_literal
+from cepheid.translate.columns import TEXTS
 from cepheid.translate.eql import tree
 from cepheid.translate.eql.functions import write_call
+from cepheid.translate.eql.list_tests import write_list_test
+from cepheid.translate.eql.lists import exactly, list_condition, list_note
 from cepheid.translate.eql.meaning import Meaning
+from cepheid.translate.eql.missing import is_looked_up, optional_fields
 from cepheid.translate.eql.regexes import regex_of
-from cepheid.translate.eql.values import Value
+from cepheid.translate.eql.values import Value, WrongTypesError
 from cepheid.translate.translated import CannotTranslateError, Settings
 
 NUMBERS = ("integer", "double", "decimal")
 _OPPOSITES = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _OPERATORS = {"==": "=", "!=": "<>"}
+
+
+_NOTHING = {"text": "''", "integer": "0", "double": "0.0", "boolean": "FALSE"}
+"""Values that stand beside a NULL, by type."""
+
+
+class Listed(NamedTuple):
+    """A column of lists of texts, and the place of one of them, from 0 on."""
+
+    column: str
+    place: int | None
 
 
 class Writer:
@@ -39,9 +55,7 @@ class Writer:
 
     def of(self, variable: str) -> Writer:
         """Return a writer for the events of a variable, with the same notes."""
-        other = Writer(self._settings, self._meaning, variable)
-        other.notes = self.notes
-        return other
+        return self._with(self._settings, variable)
 
     def of_match(self, place: int, event: str) -> Writer:
         """Return a writer for ``events[1].field``, of the event of a match at a place."""
@@ -49,11 +63,10 @@ class Writer:
         other._place = place
         return other
 
-    def note_what_ends(self) -> None:
-        """Note, where it is not known for certain, that ``until`` comes before the stages."""
-        if not self._meaning.ends_first:
-            note = "an event that meets `until` and a stage ends the sequence"
-            self.notes[note] = None
+    @property
+    def ends_first(self) -> bool:
+        """Whether ``until`` looks at an event before the stages do."""
+        return self._meaning.ends_first
 
     # Keys --------------------------------------------------------------------------------
 
@@ -80,6 +93,75 @@ class Writer:
             return one, two
         return self._lowered(one, two)
 
+    def key(self, expression: tree.Expression, *, optional: bool = True) -> list[str]:
+        """Write what events are told apart by: the value, and whether there is one.
+
+        Where the type is not known, a note says what was taken for granted. Where events that lack
+        a key have none in common, and the key is not ``optional``, the value is all.
+        """
+        value = self.value(expression)
+        if not (optional or self._meaning.null_keys):
+            return [value.text]
+        nothing = _NOTHING.get(value.kind)
+        if nothing is None:
+            note = f"events without `{value.text}` are left out"
+            also = ", and its texts are compared by case" if self._meaning.any_case else ""
+            self.notes[note + also] = None
+            return [value.text]
+        lowered = value.kind == "text" and self._meaning.any_case
+        text = f"LOWER({value.text})" if lowered else value.text
+        return [f"COALESCE({text}, {nothing})", f"({text}) IS NULL"]
+
+    # Lists -------------------------------------------------------------------------------
+
+    @property
+    def has_wildcards(self) -> bool:
+        """Whether ``==`` compares with a wildcard."""
+        return self._meaning.wildcards
+
+    def list_of(self, expression: tree.Expression) -> Listed | None:
+        """Return the column of a list of texts, and the place of one; None if it is none."""
+        if not isinstance(expression, tree.Field) or self._place is not None:
+            return None
+        if self._settings.type_of(expression.name) != TEXTS or len(expression.places) > 1:
+            return None
+        column = self._settings.column(expression.name)
+        owner = f"{self._variable}." if self._variable else ""
+        return Listed(f"{owner}{column}", expression.places[0] if expression.places else None)
+
+    @property
+    def one_letter(self) -> str:
+        """Return the sign for one letter in a wildcard, empty if there is none."""
+        return "" if self._meaning.wildcards else "?"
+
+    def in_list(self, operand: tree.Expression, texts: Iterable[str], *, any_case: bool) -> str:
+        """Write that a text of a list fits one of some regular expressions."""
+        listed = self.list_of(operand)
+        if listed is None:
+            what = operand.name if isinstance(operand, tree.Field) else "a value"
+            message = f"`{what}` is not known to be a list of texts"
+            raise CannotTranslateError(message)
+        self._note_list(listed)
+        return list_condition(listed.column, texts, any_case=any_case, place=listed.place)
+
+    def _note_list(self, listed: Listed) -> None:
+        name = listed.column.removeprefix(f"{self._variable}.")
+        self.notes[list_note(name)] = None
+        if listed.place is None and self._meaning.any_of_list:
+            note = (
+                f"a condition on `{name}`, which holds lists, is true if one of its texts meets it"
+            )
+            self.notes[note] = None
+
+    def compares_list(self, operand: tree.Expression) -> bool:
+        """Check whether a comparison is with a text of a list: at a place, or with any of them."""
+        listed = self.list_of(operand)
+        return listed is not None and (listed.place is not None or self._meaning.any_of_list)
+
+    def any_of_list(self, operand: tree.Expression) -> bool:
+        """Check whether a condition is on any text of a list."""
+        return self._meaning.any_of_list and self.list_of(operand) is not None
+
     # Conditions --------------------------------------------------------------------------
 
     def events(self, events: tree.Events) -> str:
@@ -89,13 +171,37 @@ class Writer:
         kept = [test for test in tests if test != "TRUE"] or ["TRUE"]
         return f"({' AND '.join(kept)})" if len(kept) > 1 else kept[0]
 
-    def _category(self, category: str) -> str:
+    @property
+    def category(self) -> str:
+        """Write the column of the category of an event."""
         column = self._settings.column(self._settings.type)
-        owner = f"{self._variable}." if self._variable else ""
-        return f"({owner}{column} = {format_literal(category)})"
+        return f"{self._variable}.{column}" if self._variable else column
+
+    def over_stream(self, category: str) -> Writer:
+        """Return a writer for a stream whose events have their category in a column of its own."""
+        return self._with(self._settings._replace(type=category), self._variable)
+
+    def _with(self, settings: Settings, variable: str) -> Writer:
+        other = Writer(settings, self._meaning, variable)
+        other.notes = self.notes
+        return other
+
+    @property
+    def lists_categories(self) -> bool:
+        """Whether an event has a list of categories."""
+        return self._settings.type_of(self._settings.type) == TEXTS
+
+    def _category(self, category: str) -> str:
+        if self.lists_categories:
+            column = tree.Field(self._settings.type)
+            return self.in_list(column, [exactly(category)], any_case=False)
+        return f"({self.category} = {format_literal(category)})"
 
     def condition(self, expression: tree.Expression) -> str:
         """Write a condition."""
+        listed = None if self._is_unequal(expression) else write_list_test(self, expression)
+        if listed is not None:
+            return listed
         match expression:
             case tree.Literal(value=bool(value)):
                 return "TRUE" if value else "FALSE"
@@ -105,7 +211,7 @@ class Writer:
                 parts = (self.condition(one) for one in operands)
                 return f"({f' {operator.upper()} '.join(parts)})"
             case tree.Not(operand=operand):
-                return f"(NOT {self.condition(operand)})"
+                return f"(NOT {self._opposed(operand)})"
             case tree.Binary(operator=operator) if operator in _OPPOSITES:
                 return self._comparison(expression)
             case tree.OneOf():
@@ -114,31 +220,67 @@ class Writer:
                 message = f"`{relation} of` follows processes from parent to child, which has no "
                 raise CannotTranslateError(message + "counterpart")
         found = self.value(expression)
+        if found.kind == "null":
+            return "NULL"
         if found.kind != "boolean":
             known = f"is {found.kind}" if found.kind else "is not known to be a truth value"
             message = f"`{found.text}` stands as a condition and {known}"
             raise CannotTranslateError(message)
         return found.text
 
+    def _opposed(self, condition: tree.Expression) -> str:
+        """Write a condition whose opposite events without a field meet, if an index answers it."""
+        if not self._meaning.indexed:
+            return self.condition(condition)
+        if is_looked_up(condition):
+            for name in optional_fields(condition):
+                self._note_optional(name)
+            return f"COALESCE({self.condition(condition)}, FALSE)"
+        if isinstance(condition, tree.Logic):
+            parts = (self._opposed(one) for one in condition.operands)
+            return f"({f' {condition.operator.upper()} '.join(parts)})"
+        return self.condition(condition)
+
+    def _is_unequal(self, test: tree.Expression) -> bool:
+        """Check whether a condition is the opposite of one that an index answers."""
+        if not isinstance(test, tree.Binary) or test.operator != "!=" or not self._meaning.indexed:
+            return False
+        return is_looked_up(tree.Binary("==", test.left, test.right))
+
+    def _note_optional(self, name: str) -> None:
+        if not self._settings.type_of(name):
+            self.notes[f"`?{name}` is a field of the mapping, which events may lack"] = None
+
     def _comparison(self, test: tree.Binary) -> str:
+        if self._is_unequal(test) and not isinstance(test.left, tree.Call):
+            return f"(NOT {self._opposed(tree.Binary('==', test.left, test.right))})"
         left, right, operator = test.left, test.right, test.operator
         if isinstance(left, tree.Literal) and not isinstance(right, tree.Literal):
             left, right, operator = right, left, _OPPOSITES[operator]
         if isinstance(right, tree.Literal):
             if right.value is None:
                 return self._with_null(left, operator)
+            if isinstance(right.value, bool) and isinstance(left, tree.Call) and is_looked_up(left):
+                same = right.value == (operator == "==")
+                return self.condition(left if same else tree.Not(left))
             pattern = isinstance(right.value, str) and "*" in right.value
             if pattern and self._meaning.wildcards and operator in _OPERATORS:
                 no = "NOT " if operator == "!=" else ""
                 value = str(right.value)
                 return self.like(left, value, any_case=self._meaning.any_case, no=no)
+        if self._meaning.indexed and isinstance(left, tree.Field) and isinstance(right, tree.Field):
+            # Of two fields that no mapping has, one is the other.
+            for name in (left.name, right.name) if left.optional and right.optional else ():
+                self._note_optional(name)
         return self._compared(operator, left, right, any_case=self._meaning.any_case)
 
     def _with_null(self, operand: tree.Expression, operator: str) -> str:
         if operator not in _OPERATORS:
             return "NULL"  # Nothing is smaller or larger than null, and nothing is not.
         no = "NOT " if operator == "!=" else ""
-        text = self.truth_or_value(operand)
+        listed = self.list_of(operand)
+        whole = listed is not None and listed.place is None
+        text = listed.column if listed is not None and whole else self.truth_or_value(operand)
         return f"({text} IS {no}NULL)"
 
     def truth_or_value(self, expression: tree.Expression) -> str:
@@ -178,20 +320,37 @@ class Writer:
         any_case = test.any_case or self._meaning.any_case
         if test.operator == "regex":
             return self._any(self.regex(test.operand, one, any_case=any_case) for one in test.items)
-        tests = []
+        tests, plain = [], []
         for item in test.items:
             text = item.value if isinstance(item, tree.Literal) else None
-            if test.operator != "in" and isinstance(text, str):
-                tests.append(self.like(test.operand, text, any_case=any_case))
-            elif test.operator == "like":
+            if test.operator == "like" and not isinstance(text, str):
                 message = "`like` takes texts"
                 raise CannotTranslateError(message)
-            elif isinstance(item, tree.Literal) and item.value is None:
+            if isinstance(item, tree.Literal) and item.value is None:
                 message = f"null in the list of `{test.operator}` has no counterpart"
                 raise CannotTranslateError(message)
+            if isinstance(text, str) and (test.operator == "in" or not self._is_pattern(text)):
+                plain.append(text)
+            elif isinstance(text, str):
+                tests.append(self.like(test.operand, text, any_case=any_case))
             else:
                 tests.append(self._compared("==", test.operand, item, any_case=any_case))
+        if plain:
+            tests.insert(0, self._in_texts(test.operand, plain, any_case=any_case))
         return self._any(tests)
+
+    def _is_pattern(self, text: str) -> bool:
+        return "*" in text or bool(self.one_letter and self.one_letter in text)
+
+    def _in_texts(self, operand: tree.Expression, texts: list[str], *, any_case: bool) -> str:
+        """Compare a text with several ones that are no patterns."""
+        value = self.value(operand)
+        kept = dict.fromkeys(text.lower() for text in texts) if any_case else dict.fromkeys(texts)
+        value = self.lower(value) if any_case else value
+        listed = [format_literal(text) for text in kept]
+        if len(listed) == 1:
+            return f"({value.text} = {listed[0]})"
+        return f"({value.text} IN ({', '.join(listed)}))"
 
     @staticmethod
     def _any(tests: Iterable[str]) -> str:
@@ -207,11 +366,11 @@ class Writer:
         no: str = "",
     ) -> str:
         """Compare a text with a wildcard."""
-        one = "" if self._meaning.wildcards else "?"
+        one = self.one_letter
         value = self.text(operand)
         if any_case:
             value, wildcard = self.lower(value), wildcard.lower()
-        if "*" not in wildcard and (not one or one not in wildcard):
+        if not self._is_pattern(wildcard):
             return f"({value.text} {'<>' if no else '='} {format_literal(wildcard)})"
         return f"({value.text} {no}LIKE {format_literal(_like_pattern(wildcard, one))})"
 
@@ -266,7 +425,7 @@ class Writer:
             message = f"`{field.name}` is an array, and conditions have no elements of arrays"
             raise CannotTranslateError(message)
         kind = self._settings.type_of(field.name)
-        if kind == "other":
+        if kind in ("other", TEXTS):
             message = f"`{field.name}` is an array or a structure, which conditions do not have"
             raise CannotTranslateError(message)
         column = self._settings.column(field.name)
@@ -292,6 +451,8 @@ class Writer:
             message = (
                 f"`{operator}` computes with numbers, and `{left.text}` or `{right.text}` is none"
             )
+            if "text" in kinds and operator in "-/":
+                raise WrongTypesError(message)
             raise CannotTranslateError(message)
         kind = "double" if "double" in kinds else "" if "" in kinds else "integer"
         text = f"({left.text} {operator} {right.text})"

@@ -69,6 +69,9 @@ def _rule(fields: Mapping[str, Any], stem: str, file: str) -> EqlRule:
     language = str(fields.get("language", "eql")).lower()
     if language != "eql":
         rule = rule.refused(f"the rule is written in {language}, and not in EQL")
+    elif "query" not in fields:
+        kind = str(fields.get("type", "")).replace("_", " ")
+        rule = rule.refused(f"the rule has no query{f', but is one of {kind}' if kind else ''}")
     return EqlRule(rule, str(fields.get("query", "")))
 
 

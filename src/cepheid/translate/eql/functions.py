@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from cepheid.expressions.format import format_literal
 from cepheid.translate.eql import tree
-from cepheid.translate.eql.values import Value
+from cepheid.translate.eql.list_tests import write_list_test
+from cepheid.translate.eql.lists import exactly, searched
+from cepheid.translate.eql.values import Value, WrongTypesError
 from cepheid.translate.translated import CannotTranslateError
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ def write_call(writer: Writer, call: tree.Call) -> Value:
     if name in _ARITHMETIC:
         left, right = (writer.value(one) for one in _take(call, 2, 2))
         return writer.arithmetic(_ARITHMETIC[name], left, right)
+    listed = write_list_test(writer, call)
+    if listed is not None:
+        return Value(listed, "boolean")
     if name not in _FUNCTIONS:
         message = f"the function `{call.name}` has no counterpart"
         raise CannotTranslateError(message)
@@ -50,6 +55,12 @@ def _texts(writer: Writer, arguments: Arguments, call: tree.Call) -> list[Value]
 
 
 def _length(writer: Writer, call: tree.Call) -> Value:
+    listed = writer.list_of(call.arguments[0])
+    if listed is not None and writer.any_of_list(call.arguments[0]):
+        message = "`length` of a list is of each of its texts, and is compared with whole numbers"
+        raise CannotTranslateError(message)
+    if listed is not None and listed.place is None:
+        return Value(f"CARDINALITY({listed.column})", "integer")
     value = writer.value(call.arguments[0])
     if value.kind in ("integer", "double"):
         return Value("NULL", "null")  # A number has no length.
@@ -115,7 +126,8 @@ def _string(writer: Writer, call: tree.Call) -> Value:
 
 def _number(writer: Writer, call: tree.Call) -> Value:
     given = call.arguments[1] if len(call.arguments) > 1 else tree.Literal(DECIMAL)
-    base = given.value if isinstance(given, tree.Literal) else None
+    base = given.value if isinstance(given, tree.Literal) else ""
+    base = DECIMAL if base is None else base
     constant = _constant(call.arguments[0])
     if constant is not None and isinstance(base, int):
         try:
@@ -135,8 +147,7 @@ def _substring(writer: Writer, call: tree.Call) -> Value:
     places = [one.value if isinstance(one, tree.Literal) else "" for one in call.arguments[1:]]
     start, end = places[0], places[1] if len(places) > 1 else None
     if not isinstance(start, int) or not isinstance(end, int | None):
-        message = "`substring` with places that are no constants has no counterpart"
-        raise CannotTranslateError(message)
+        return _part(writer, text, call.arguments[1:])
     first = start + 1 if start >= 0 else start
     if end is None:
         return Value(f"SUBSTRING({text}, {first})", "text")
@@ -148,7 +159,26 @@ def _substring(writer: Writer, call: tree.Call) -> Value:
     return Value(f"SUBSTRING({text}, {first}, LENGTH({text}) - {start - end})", "text")
 
 
-_FALSE = tree.Literal(value=False)
+def _part(writer: Writer, text: str, arguments: Arguments) -> Value:
+    """Write a part between places that are computed; negative ones count from the end."""
+    length = f"LENGTH({text})"
+    places = []
+    for one in arguments:
+        if isinstance(one, tree.Literal) and isinstance(one.value, int):
+            number = one.value
+            places.append(str(number) if number >= 0 else f"GREATEST({length} - {-number}, 0)")
+            continue
+        value = writer.value(one)
+        if value.kind != "integer":
+            message = "`substring` takes places that are whole numbers"
+            raise CannotTranslateError(message)
+        counted = f"GREATEST({value.text} + {length}, 0)"
+        places.append(f"(CASE WHEN {value.text} < 0 THEN {counted} ELSE {value.text} END)")
+    start, end = places[0], places[1] if len(places) > 1 else length
+    return Value(f"SUBSTRING({text}, {start} + 1, GREATEST({end} - {start}, 0))", "text")
+
+
+_FALSE, _TRUE = tree.Literal(value=False), tree.Literal(value=True)
 
 
 def _index_of(writer: Writer, call: tree.Call) -> Value:
@@ -165,19 +195,54 @@ def _index_of(writer: Writer, call: tree.Call) -> Value:
 
 
 def _between(writer: Writer, call: tree.Call) -> Value:
-    """Write the text between a part and the first other part after it."""
+    """Write the text between a part and the first other part after it, or the last one."""
     _need_constant(call, 1)
     _need_constant(call, 2)
-    if len(call.arguments) > 3 and call.arguments[3] != _FALSE:
-        message = "`between` up to the last part has no counterpart"
-        raise CannotTranslateError(message)
+    greedy = call.arguments[3] if len(call.arguments) > 3 else _FALSE
+    if greedy not in (_FALSE, _TRUE):
+        message = "`between` with a choice of the first or last part that is no constant has no "
+        raise CannotTranslateError(message + "counterpart")
     text, left, right = _texts(writer, call.arguments[:3], call)
     begin = f"LOCATE({left.text}, {text.text})"
     after = f"({begin} + LENGTH({left.text}))"
     end = f"LOCATE({right.text}, {text.text}, {after})"
+    if greedy == _TRUE:
+        # The last part is the first one from behind; only if it comes after the other is there one.
+        last = f"LOCATE(REVERSE({right.text}), REVERSE({text.text}))"
+        end = f"(LENGTH({text.text}) - LENGTH({right.text}) + 2 - {last})"
+        plain = writer.text(call.arguments[0]).text
+        found = f"SUBSTRING({plain}, {after}, {end} - {after})"
+        holds = f"{begin} > 0 AND {last} > 0 AND {end} >= {after}"
+        return Value(f"(CASE WHEN {holds} THEN {found} END)", "text")
     plain = writer.text(call.arguments[0]).text
     found = f"SUBSTRING({plain}, {after}, {end} - {after})"
     return Value(f"(CASE WHEN {begin} > 0 AND {end} > 0 THEN {found} END)", "text")
+
+
+def _array_contains(writer: Writer, call: tree.Call) -> Value:
+    """Write that one of some texts is in a list."""
+    for place in range(1, len(call.arguments)):
+        _need_constant(call, place)
+    texts = [exactly(str(_constant(one))) for one in call.arguments[1:]]
+    return Value(writer.in_list(call.arguments[0], texts, any_case=call.any_case), "boolean")
+
+
+def _array_search(writer: Writer, call: tree.Call) -> Value:
+    """Write that a text of a list meets a condition, which is on a name for it."""
+    name = call.arguments[1]
+    if not isinstance(name, tree.Field) or name.places:
+        message = "`arraySearch` without a name for the texts of the list cannot be read"
+        raise CannotTranslateError(message)
+    texts = searched(call.arguments[2], name.name, wildcards=writer.has_wildcards)
+    return Value(writer.in_list(call.arguments[0], texts, any_case=call.any_case), "boolean")
+
+
+def _safe(writer: Writer, call: tree.Call) -> Value:
+    """Write a value that is missing where it cannot be computed: of other types than it takes."""
+    try:
+        return writer.value(call.arguments[0])
+    except WrongTypesError:
+        return Value("NULL", "null")
 
 
 def _need_constant(call: tree.Call, place: int) -> None:
@@ -219,4 +284,7 @@ _FUNCTIONS: dict[str, tuple[Function, int, int]] = {
     "match": (_match, 2, _MANY),
     "matchlite": (_match, 2, _MANY),
     "cidrmatch": (_in_network, 2, _MANY),
+    "safe": (_safe, 1, 1),
+    "arraycontains": (_array_contains, 2, _MANY),
+    "arraysearch": (_array_search, 3, 3),
 }

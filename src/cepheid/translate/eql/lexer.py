@@ -42,7 +42,9 @@ def tokens_of(text: str) -> list[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise unexpected(text, at, repr(text[at]))
+            quotes = {'"': "the text", "'": "the text", "`": "the name", "/": "the comment"}
+            begun = quotes.get(text[at])
+            raise unexpected(text, at, f"{begun} has no end" if begun else repr(text[at]))
         if match.lastgroup != "BLANK":
             found.append(Token(match.lastgroup or "", match.group(), at))
         at = match.end()

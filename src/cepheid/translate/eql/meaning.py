@@ -12,8 +12,10 @@ class Meaning(NamedTuple):
     ``wildcards``: ``==`` and ``!=`` with a text that has ``*`` compare with a wildcard pattern,
     and in no pattern does ``?`` stand for a letter.
     ``floors``: the remainder has the sign of the divisor.
-    ``ends_first``: an event that meets ``until`` ends a sequence that it would go on with.
+    ``ends_first``: an event that meets ``until`` ends a sequence that it would complete.
     ``null_keys``: events of a sequence that all lack a key have the same key.
+    ``any_of_list``: a comparison with a list is true if it is of one of its values.
+    ``indexed``: an index answers comparisons, which events without the field do not meet.
     """
 
     any_case: bool
@@ -21,10 +23,26 @@ class Meaning(NamedTuple):
     floors: bool
     null_keys: bool
     ends_first: bool
+    any_of_list: bool
+    indexed: bool
 
 
 ELASTICSEARCH = Meaning(
-    any_case=False, wildcards=False, floors=False, null_keys=False, ends_first=False
+    any_case=False,
+    wildcards=False,
+    floors=False,
+    null_keys=False,
+    ends_first=False,
+    any_of_list=True,
+    indexed=True,
 )
-PYTHON = Meaning(any_case=True, wildcards=True, floors=True, null_keys=True, ends_first=True)
+PYTHON = Meaning(
+    any_case=True,
+    wildcards=True,
+    floors=True,
+    null_keys=True,
+    ends_first=True,
+    any_of_list=False,
+    indexed=False,
+)
 PYTHON_BY_CASE = PYTHON._replace(any_case=False)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cepheid.errors import CepheidError
 from cepheid.language.formatter import format_text
 from cepheid.translate.eql import tree
 from cepheid.translate.eql.expressions import Writer
 from cepheid.translate.eql.meaning import Meaning
 from cepheid.translate.eql.parser import parse_eql
+from cepheid.translate.eql.relations import has_relation, write_related
 from cepheid.translate.eql.sequences import write_several
 from cepheid.translate.translated import CannotTranslateError, Settings
 
@@ -32,9 +34,19 @@ def write_query(text: str, settings: Settings, meaning: Meaning) -> Written:
     writer = Writer(settings, meaning)
     if isinstance(query.source, tree.Several):
         written = write_several(query.source, query.pipes, writer)
+    elif has_relation(query.source):
+        written = write_related(query.source, query.pipes, writer)
+    elif any(pipe.name == "unique" for pipe in query.pipes):
+        written = _unique(query.source, query.pipes, writer)
+    elif any(pipe.name == "count" for pipe in query.pipes):
+        written = _count(query.source, query.pipes, writer)
     else:
         written = _events(query.source, query.pipes, writer)
-    return Written(format_text(written), tuple(writer.notes))
+    try:
+        return Written(format_text(written), tuple(writer.notes))
+    except CepheidError as error:
+        message = f"Cepheid has no such query: {error.diagnostics[0].message}"
+        raise CannotTranslateError(message) from None
 
 
 def _events(events: tree.Events, pipes: tuple[tree.Pipe, ...], writer: Writer) -> str:
@@ -57,6 +69,66 @@ def _events(events: tree.Events, pipes: tuple[tree.Pipe, ...], writer: Writer) -
     kept = [test for test in tests if test != "TRUE"]
     where = f" WHERE {' AND '.join(kept)}" if kept else ""
     return f"SELECT * FROM log{where}{order}{limit}"
+
+
+def _unique(events: tree.Events, pipes: tuple[tree.Pipe, ...], writer: Writer) -> str:
+    """Write the first event of each value: one before which there is none with the same keys."""
+    place = next(at for at, pipe in enumerate(pipes) if pipe.name == "unique")
+    keys, tests = [], [writer.events(events)]
+    for pipe in pipes[:place]:
+        if pipe.name != "filter":
+            message = f"the pipe `unique` after `{pipe.name}` has no counterpart"
+            raise CannotTranslateError(message)
+        tests.append(writer.condition(_only(pipe)))
+    for argument in pipes[place].arguments:
+        keys += writer.key(argument)
+    after, limit = [], ""
+    for pipe in pipes[place + 1 :]:
+        if pipe.name not in ("filter", "head") or limit:
+            message = f"the pipe `{pipe.name}` after `unique` has no counterpart"
+            raise CannotTranslateError(message)
+        if pipe.name == "filter":
+            after.append(writer.of("e1").condition(_only(pipe)))
+        else:
+            limit = f" LIMIT {pipe.count()}"
+    kept = [test for test in tests if test != "TRUE"]
+    where = f" WHERE {' AND '.join(kept)}" if kept else ""
+    names = [f"key_{number}" for number in range(1, len(keys) + 1)]
+    added = "".join(f", {key} AS {name}" for key, name in zip(keys, names, strict=True))
+    conditions = " AND ".join([f"[{', '.join(names)}]", *after])
+    first = f"CREATE STREAM found AS SELECT *{added} FROM log{where};"
+    then = (
+        f"RETURN MATCHES PATTERN SEQ(NOT found n1, found e1) WHERE {conditions} TIES arrival{limit}"
+    )
+    return f"{first} {then}"
+
+
+def _count(events: tree.Events, pipes: tuple[tree.Pipe, ...], writer: Writer) -> str:
+    """Write how many events there are, or how many of each value of the keys, NULL among them."""
+    place = next(at for at, pipe in enumerate(pipes) if pipe.name == "count")
+    tests = [writer.events(events)]
+    for pipe in pipes[:place]:
+        if pipe.name != "filter":
+            message = f"the pipe `count` after `{pipe.name}` has no counterpart"
+            raise CannotTranslateError(message)
+        tests.append(writer.condition(_only(pipe)))
+    if pipes[place + 1 :]:
+        message = f"the pipe `{pipes[place + 1].name}` after `count` has no counterpart"
+        raise CannotTranslateError(message)
+    kept = [test for test in tests if test != "TRUE"]
+    where = f" WHERE {' AND '.join(kept)}" if kept else ""
+    values = [writer.value(argument) for argument in pipes[place].arguments]
+    if not values:
+        return f"SELECT COUNT(*) AS `count` FROM log{where}"
+    keys = [writer.comparable_keys(value, value)[0].text for value in values]
+    writer.notes["rows are in no order, and without the share of all events"] = None
+    names = [f"key_{number}" for number in range(1, len(keys) + 1)]
+    found = ", ".join(f"{key} AS {name}" for key, name in zip(keys, names, strict=True))
+    listed = ", ".join(names)
+    return (
+        f"CREATE STREAM found AS SELECT {found} FROM log{where}; "
+        f"SELECT {listed}, COUNT(*) AS `count` FROM found GROUP BY {listed}"
+    )
 
 
 _PLACES = {"filter": 1, "sort": 2, "head": 3}

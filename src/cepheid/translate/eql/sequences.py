@@ -13,7 +13,7 @@ from itertools import permutations
 from cepheid.expressions.format import format_name
 from cepheid.translate.eql import tree
 from cepheid.translate.eql.expressions import Writer
-from cepheid.translate.eql.keys import Keys
+from cepheid.translate.eql.keys import CATEGORY, KEYED, Keys
 from cepheid.translate.translated import CannotTranslateError
 
 STAGES_MAX = 60
@@ -43,24 +43,27 @@ class _Several:
         if not self._present or len(self._stages) > STAGES_MAX:
             message = f"a sequence has 1 to {STAGES_MAX} stages"
             raise CannotTranslateError(message)
-        if any(stage.fork for stage in several.stages):
-            message = "`fork` keeps a pending match beside the one that goes on, which has no "
-            raise CannotTranslateError(message + "counterpart")
         self._names = [f"e{n}" for n in range(1, len(self._present) + 1)]
+        self._keys = Keys(several, self._present, self._others(), writer)
+        self._keyed = self._keys.stream
+        if self._keyed and writer.lists_categories:
+            message = "keys that are computed over events with lists of categories have no "
+            raise CannotTranslateError(message + "counterpart")
+        if self._keyed:
+            self._writer = writer.over_stream(CATEGORY)
 
     def text(self, pipes: Sequence[tree.Pipe]) -> str:
         """Write the query."""
         joined = self._several.kind == "join"
         pattern = self._join() if joined else self._sequence()
-        keys = Keys(self._several, self._present, self._others(), self._writer)
         for name, stage in zip(self._names, self._present, strict=True):
-            self._tests.append(self._writer.of(name).condition(stage.events.condition))
+            self._tests.append(self._condition(name, stage))
         limit = self._pipes(pipes)
-        tests = [*keys.tests(self._names, joined=joined), *self._tests]
+        tests = [*self._keys.tests(self._names), *self._tests]
         kept = [test for test in tests if test != "TRUE"]
-        lines = ["RETURN MATCHES", f"PATTERN {pattern}"]
+        lines = [f"{self._keyed}RETURN MATCHES", f"PATTERN {pattern}"]
         lines += [f"WHERE {' AND '.join(kept)}"] if kept else []
-        lines += [] if joined else ["SEMANTICS next"]
+        lines += [] if joined else [f"SEMANTICS next{self._forks()}"]
         span = self._several.maxspan_us
         # A span may be as long as the limit, a window is shorter than its length.
         lines += [f"WITHIN {span + 1} us"] if span is not None and len(self._present) > 1 else []
@@ -74,6 +77,32 @@ class _Several:
         until = [self._several.until] if self._several.until else []
         return [stage for stage in self._stages if stage.missing] + until
 
+    def _forks(self) -> str:
+        """Let matches that wait for a stage with ``fork`` go on waiting when one goes on."""
+        if any(stage.fork and (stage.runs > 1 or stage.missing) for stage in self._several.stages):
+            message = "`fork` of a stage that comes several times, or must be missing, has no "
+            raise CannotTranslateError(message + "counterpart")
+        links = [
+            f", {self._names[place - 1]} TO {self._names[place]} any"
+            for place, stage in enumerate(self._present)
+            if stage.fork and place
+        ]
+        return "".join(links)
+
+    def _type(self, stage: tree.Stage) -> str:
+        if self._keyed:
+            return KEYED
+        if self._writer.lists_categories or not stage.events.category:
+            return "ANY"
+        return format_name(stage.events.category)
+
+    def _condition(self, name: str, stage: tree.Stage) -> str:
+        """Write the condition on an event of a stage; in a stream of keys also its category."""
+        writer = self._writer.of(name)
+        if self._keyed or self._writer.lists_categories:
+            return writer.events(stage.events)
+        return writer.condition(stage.events.condition)
+
     # Patterns ----------------------------------------------------------------------------
 
     def _sequence(self) -> str:
@@ -84,12 +113,15 @@ class _Several:
                 continue
             edge = len(gaps) == 1 or len(gaps) > len(self._present)
             gaps[-1].append(f"{self._not(stage)}{self._deadline() if edge else ''}")
+        if gaps[0] and gaps[-1]:
+            message = "events that must be missing both before and after an event, within one span "
+            raise CannotTranslateError(message + "around it, have no counterpart")
         if self._several.until is not None:
             for gap in gaps[1:-1]:
                 gap.append(self._not(self._several.until))
             self._leave_out(self._several.until)
         named = zip(self._names, self._present, strict=True)
-        events = [f"{_type(stage.events)} {name}" for name, stage in named]
+        events = [f"{self._type(stage)} {name}" for name, stage in named]
         parts = [*gaps[0]]
         for event, gap in zip(events, gaps[1:], strict=True):
             parts += [event, *gap]
@@ -106,17 +138,22 @@ class _Several:
     def _not(self, stage: tree.Stage) -> str:
         self._absent += 1
         name = f"n{self._absent}"
-        self._tests.append(self._writer.of(name).condition(stage.events.condition))
-        return f"NOT {_type(stage.events)} {name}"
+        self._tests.append(self._condition(name, stage))
+        return f"NOT {self._type(stage)} {name}"
 
     def _leave_out(self, until: tree.Stage) -> None:
-        """Let no event that ends a sequence go on with it, where one could do both."""
+        """Let no event that ends a sequence go on with it, where one could do both.
+
+        Where the stages look at an event first, the last one completes the sequence before it ends.
+        """
         pairs = list(zip(self._names, self._present, strict=True))
-        for name, stage in pairs[1:]:
-            if _may_be_both(stage.events, until.events):
-                self._writer.note_what_ends()
+        for name, stage in pairs[1:] if self._writer.ends_first else pairs[1:-1]:
+            if self._may_be_both(stage.events, until.events):
                 tested = self._writer.of(name).events(until.events)
                 self._tests.append(f"(NOT COALESCE({tested}, FALSE))")
+        if not self._writer.ends_first and self._may_be_both(pairs[0][1].events, until.events):
+            note = "an event that meets `until` and the first stage begins a sequence"
+            self._writer.notes[note] = None
 
     def _join(self) -> str:
         if len(self._present) > JOINED_MAX or len(self._present) < len(self._stages):
@@ -125,9 +162,11 @@ class _Several:
         until = self._several.until
         pairs = list(zip(self._names, self._present, strict=True))
         for one, two in ((a, b) for n, a in enumerate(pairs) for b in pairs[n + 1 :]):
-            if _may_be_both(one[1].events, two[1].events):
+            if self._may_be_both(one[1].events, two[1].events):
                 self._writer.notes["an event that fits two parts of the join counts for one"] = None
-        if until is not None and any(_may_be_both(one.events, until.events) for _, one in pairs):
+        if until is not None and any(
+            self._may_be_both(one.events, until.events) for _, one in pairs
+        ):
             note = "an event that fits `until` and a part of the join is taken by the part"
             self._writer.notes[note] = None
         orders = []
@@ -135,9 +174,15 @@ class _Several:
             parts: list[str] = []
             for name, stage in order:
                 parts += [self._not(until)] if until is not None and parts else []
-                parts.append(f"{_type(stage.events)} {name}")
+                parts.append(f"{self._type(stage)} {name}")
             orders.append(f"SEQ({', '.join(parts)})" if len(parts) > 1 else parts[0])
         return " OR ".join(orders)
+
+    def _may_be_both(self, one: tree.Events, two: tree.Events) -> bool:
+        """Check whether one event could be of both: with one category it is not of two."""
+        if self._writer.lists_categories or not one.category or not two.category:
+            return True
+        return one.category == two.category
 
     # Pipes -------------------------------------------------------------------------------
 
@@ -166,12 +211,3 @@ def _expanded(stages: Sequence[tree.Stage]) -> Iterator[tree.Stage]:
             message = f"a stage comes 1 to {STAGES_MAX} times"
             raise CannotTranslateError(message)
         yield from [stage] * stage.runs
-
-
-def _type(events: tree.Events) -> str:
-    return format_name(events.category) if events.category else "ANY"
-
-
-def _may_be_both(one: tree.Events, two: tree.Events) -> bool:
-    """Check whether one event could be of both: those of two categories are not."""
-    return not one.category or not two.category or one.category == two.category

@@ -9,7 +9,12 @@ import msgspec
 
 from cepheid.errors import CepheidError
 from cepheid.language.formatter import format_text
-from cepheid.translate.esper.statements import Statement, statement_of, write_statement
+from cepheid.translate.esper.statements import (
+    Statement,
+    behind_annotations,
+    statement_of,
+    write_statement,
+)
 from cepheid.translate.translated import (
     CannotTranslateError,
     Dialect,
@@ -35,7 +40,12 @@ def translate_esper(files: Sequence[SourceFile], settings: Settings) -> Iterator
 
 
 def _is_schema(part: Tokens) -> bool:
-    return part[0].word == "CREATE" and any(token.word == "SCHEMA" for token in part[:3])
+    try:
+        place, _ = behind_annotations(part)
+    except (CannotTranslateError, LookupError):
+        return False
+    begin = [token.word for token in part[place : place + 3]]
+    return begin[:1] == ["CREATE"] and "SCHEMA" in begin
 
 
 def _read(part: Tokens) -> Statement | str:

@@ -1,4 +1,4 @@
-"""What stands after ``from``: a type, its filter, its window and its name."""
+"""Read the sources after ``from``: a type, its filter, its window and its name."""
 
 from __future__ import annotations
 

@@ -36,19 +36,26 @@ def statement_of(tokens: Tokens) -> Statement:
     CannotTranslateError
         If it is no ``select``.
     """
-    place, name, into = 0, "", ""
-    while tokens[place].text == "@":
-        kind = tokens[place + 1].word
-        place += 2
-        if place < len(tokens) and tokens[place].text == "(":
-            given, place = inside(tokens, place)
-            name = given[0].text[1:-1] if kind == "NAME" and given else name
+    place, name = behind_annotations(tokens)
+    into = ""
     if tokens[place].word == "INSERT" and tokens[place + 1].word == "INTO":
         into, place = tokens[place + 2].text, place + 3
     if tokens[place].word != "SELECT":
         message = f"`{tokens[place].text}` begins no query that is carried over"
         raise CannotTranslateError(message)
     return Statement(name, into, clauses(tokens[place:], *_HEADS))
+
+
+def behind_annotations(tokens: Tokens) -> tuple[int, str]:
+    """Return the place behind ``@name('x') @public``, and the name that they give."""
+    place, name = 0, ""
+    while tokens[place].text == "@":
+        kind = tokens[place + 1].word
+        place += 2
+        if place < len(tokens) and tokens[place].text == "(":
+            given, place = inside(tokens, place)
+            name = given[0].text[1:-1] if kind == "NAME" and given else name
+    return place, name
 
 
 def write_statement(

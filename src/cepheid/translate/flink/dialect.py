@@ -1,7 +1,8 @@
 """Scripts of Flink SQL in, the queries in them out.
 
-A statement with a query is a rule: ``SELECT``, ``INSERT INTO t SELECT`` or
-``CREATE VIEW v AS SELECT``. Statements without a query (``CREATE TABLE``, ``SET``) are no rules.
+A statement with a query is a rule: ``SELECT``, ``INSERT INTO t SELECT``, ``CREATE VIEW v AS
+SELECT`` or ``CREATE TABLE t AS SELECT``, also in a ``STATEMENT SET``. Statements without a query
+(``CREATE TABLE``, ``SET``) are no rules. What is neither is told, and not passed over.
 """
 
 from __future__ import annotations
@@ -33,10 +34,19 @@ _TOKEN = re.compile(
 _NAME = r"((?:`[^`]+`|[\w.])+)"
 _INTO = re.compile(rf"\s*INSERT\s+(?:INTO|OVERWRITE)\s+{_NAME}\s*(?:\([^)]*\)\s*)?", re.IGNORECASE)
 _VIEW = re.compile(
-    rf"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}\s+AS\s+",
-    re.IGNORECASE,
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+|MATERIALIZED\s+)?(?:VIEW|TABLE)\s+"
+    rf"(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}\s+(?:.*?[\s)])?AS\s+(?=(?:SELECT|WITH)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SET = re.compile(
+    r"\s*(?:EXECUTE\s+)?STATEMENT\s+SET\s+BEGIN\b|\s*EXECUTE\s+(?=INSERT\b)", re.IGNORECASE
 )
 _QUERY = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
+_NO_QUERY = re.compile(
+    r"ADD|ALTER|ANALYZE|BEGIN|CALL|CLEAR|CREATE|DELETE|DESC|DESCRIBE|DROP|END|EXIT|EXPLAIN|INSERT|"
+    r"LOAD|QUIT|REMOVE|RESET|SET|SHOW|STOP|TRUNCATE|UNLOAD|UPDATE|USE"
+)
+"""Words that begin statements without a query."""
 _ROWTIME = re.compile(r"\bMATCH_ROWTIME\s*\(\s*\)", re.IGNORECASE)
 
 NO_SKIP = (
@@ -47,10 +57,11 @@ DIVIDES = "`/` of whole numbers cuts digits in Flink, and is exact here"
 
 
 class Statement(NamedTuple):
-    """A query of a script, and the table or view that it fills."""
+    """A query of a script, the table or view that it fills, and why it is none we know."""
 
     name: str
     text: str
+    reason: str = ""
 
 
 def translate_flink(files: Sequence[SourceFile], settings: Settings) -> Iterator[Translated]:
@@ -59,7 +70,10 @@ def translate_flink(files: Sequence[SourceFile], settings: Settings) -> Iterator
         stem = PurePosixPath(file.path).with_suffix("").as_posix()
         for statement in statements_of(file.text):
             rule = Translated(statement.name or stem, file=file.path)
-            yield _translated(rule, statement.text, settings)
+            if statement.reason:
+                yield rule.refused(statement.reason)
+            else:
+                yield _translated(rule, statement.text, settings)
 
 
 def _translated(rule: Translated, text: str, settings: Settings) -> Translated:
@@ -105,16 +119,24 @@ def statements_of(script: str) -> Iterator[Statement]:
     Examples
     --------
     >>> list(statements_of("SET a = 'b;c'; INSERT INTO `out` SELECT 1 -- one; two"))
-    [Statement(name='out', text='SELECT 1')]
+    [Statement(name='out', text='SELECT 1', reason='')]
     """
     for text in _split(script):
         name = ""
+        begun = _SET.match(text)
+        whole = text = text if begun is None else text[begun.end() :]
         for head in (_INTO, _VIEW):
             match = head.match(text)
             if match is not None:
                 name, text = match[1].replace("`", ""), text[match.end() :]
         if _QUERY.match(text):
             yield Statement(name, text.strip())
+            continue
+        first, *others = [word.upper() for word in _code(whole)] or ["SET"]
+        if not _NO_QUERY.fullmatch(first):
+            yield Statement(name, text, f"`{first}` begins no statement of Flink SQL that is known")
+        elif "SELECT" in others and first != "EXPLAIN":
+            yield Statement(name, text, f"a query in this form of `{first}` is not carried over")
 
 
 def _split(script: str) -> Iterator[str]:

@@ -52,12 +52,17 @@ class Names(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the events of a rule are: the name after FROM, a condition, and a note."""
+    """Where the events of a rule are: the name after FROM, a condition, and a note.
+
+    Events that stand ``apart`` are told from those of other logs by the condition, and nobody has
+    named their log, so that they may be in one stream with others.
+    """
 
     names: Names
     source: str
     where: str = ""
     note: str = ""
+    apart: bool = False
 
 
 def place_of(parts: dict[str, str], settings: Settings) -> Place:
@@ -76,7 +81,9 @@ def place_of(parts: dict[str, str], settings: Settings) -> Place:
         return Place(Names(settings, None), source, note=note)
     for log in settings.logs:
         if all(parts.get(part, "").lower() == value.lower() for part, value in log.source.items()):
-            return Place(Names(settings, log), log.from_ or source, _where(log, settings))
+            where = _where(log, settings)
+            apart = bool(where) and not log.from_
+            return Place(Names(settings, log), log.from_ or source, where, apart=apart)
     message = f"the mapping has no log for {told}"
     raise CannotTranslateError(message)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import yaml
-from sigma.collection import SigmaCollection
 from sigma.correlations import SigmaCorrelationRule
 from sigma.exceptions import SigmaError
 from sigma.filters import SigmaFilter
@@ -17,8 +16,9 @@ from sigma.rule import SigmaRule
 from cepheid.errors import CepheidError
 from cepheid.language.formatter import format_text
 from cepheid.translate.sigma.conditions import write_condition
-from cepheid.translate.sigma.correlations import CorrelationWriter
+from cepheid.translate.sigma.correlations import CorrelationWriter, references_of
 from cepheid.translate.sigma.names import PARTS, Place, place_of
+from cepheid.translate.sigma.reading import read_rules
 from cepheid.translate.sigma.values import ValueWriter
 from cepheid.translate.translated import CannotTranslateError, Settings, SourceFile, Translated
 
@@ -31,14 +31,9 @@ def translate_rules(files: Sequence[SourceFile], settings: Settings) -> Iterator
     broken: list[Translated] = []
     for file in files:
         try:
-            read = SigmaCollection.from_yaml(
-                file.text, collect_errors=True, collect_filters=True, resolve_references=False
-            )
+            read = read_rules(file.text)
         except (yaml.YAMLError, SigmaError, ValueError, TypeError, AttributeError) as error:
-            told = " ".join(str(error).split())
-            broken.append(
-                Translated(file.path, file=file.path, reasons=(f"no rule of Sigma: {told}",))
-            )
+            broken.append(Translated(file.path, file=file.path, reasons=(_told(error),)))
             continue
         found += [(file, one) for one in (*read.rules, *read.filters)]
     filters = [one for _, one in found if isinstance(one, SigmaFilter) and not one.errors]
@@ -49,6 +44,15 @@ def translate_rules(files: Sequence[SourceFile], settings: Settings) -> Iterator
         if id(rule) not in served:
             yield _translated(rule, file, filters, named, settings)
     yield from broken
+
+
+def _told(error: Exception) -> str:
+    """Tell why a file cannot be read: what is wrong where, if it is no YAML."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:
+        what = getattr(error, "problem", None) or "it cannot be read"
+        return f"no YAML in line {mark.line + 1}, column {mark.column + 1}: {what}"
+    return f"no rule of Sigma: {' '.join(str(error).split())}"
 
 
 def _by_reference(rules: Iterator[Any]) -> dict[str, Any]:
@@ -63,11 +67,11 @@ def _by_reference(rules: Iterator[Any]) -> dict[str, Any]:
 def _served(rules: list[tuple[SourceFile, Any]], named: dict[str, Any]) -> set[int]:
     """Return the rules that stand for parts of correlations, and not for themselves."""
     return {
-        id(named[one.reference])
+        id(named[reference])
         for _, rule in rules
         if isinstance(rule, SigmaCorrelationRule) and not rule.generate
-        for one in rule.rules or ()
-        if one.reference in named
+        for reference in references_of(rule)
+        if reference in named
     }
 
 

@@ -60,6 +60,10 @@ CHANNELS: dict[str, tuple[str, ...]] = {
     "sysmon": (_SYSMON,),
     "powershell": _POWERSHELL,
     "powershell-classic": _CLASSIC,
+    "application-experience": (
+        "Microsoft-Windows-Application-Experience/Program-Compatibility-Assistant",
+        "Microsoft-Windows-Application-Experience/Program-Telemetry",
+    ),
     "applocker": (
         "Microsoft-Windows-AppLocker/EXE and DLL",
         "Microsoft-Windows-AppLocker/MSI and Script",
@@ -69,6 +73,7 @@ CHANNELS: dict[str, tuple[str, ...]] = {
     "appmodel-runtime": ("Microsoft-Windows-AppModel-Runtime/Admin",),
     "appxdeployment-server": ("Microsoft-Windows-AppXDeploymentServer/Operational",),
     "appxpackaging-om": ("Microsoft-Windows-AppxPackaging/Operational",),
+    "bitlocker": ("Microsoft-Windows-BitLocker/BitLocker Management",),
     "bits-client": ("Microsoft-Windows-Bits-Client/Operational",),
     "capi2": ("Microsoft-Windows-CAPI2/Operational",),
     "certificateservicesclient-lifecycle-system": (
@@ -83,8 +88,12 @@ CHANNELS: dict[str, tuple[str, ...]] = {
     "driver-framework": ("Microsoft-Windows-DriverFrameworks-UserMode/Operational",),
     "firewall-as": ("Microsoft-Windows-Windows Firewall With Advanced Security/Firewall",),
     "hyper-v-worker": ("Microsoft-Windows-Hyper-V-Worker",),
+    "iis-configuration": ("Microsoft-IIS-Configuration/Operational",),
     "kernel-event-tracing": ("Microsoft-Windows-Kernel-EventTracing",),
-    "kernel-shimengine": ("Microsoft-Windows-Kernel-ShimEngine/Operational",),
+    "kernel-shimengine": (
+        "Microsoft-Windows-Kernel-ShimEngine/Diagnostic",
+        "Microsoft-Windows-Kernel-ShimEngine/Operational",
+    ),
     "ldap": ("Microsoft-Windows-LDAP-Client/Debug",),
     "lsa-server": ("Microsoft-Windows-LSA/Operational",),
     "microsoft-servicebus-client": ("Microsoft-ServiceBus-Client",),
@@ -97,6 +106,11 @@ CHANNELS: dict[str, tuple[str, ...]] = {
     "security-mitigations": (
         "Microsoft-Windows-Security-Mitigations/Kernel Mode",
         "Microsoft-Windows-Security-Mitigations/User Mode",
+    ),
+    "sense": ("Microsoft-Windows-SENSE/Operational",),
+    "servicebus-client": (
+        "Microsoft-ServiceBus-Client/Admin",
+        "Microsoft-ServiceBus-Client/Operational",
     ),
     "shell-core": ("Microsoft-Windows-Shell-Core/Operational",),
     "smbclient-connectivity": ("Microsoft-Windows-SmbClient/Connectivity",),
@@ -112,9 +126,23 @@ CHANNELS: dict[str, tuple[str, ...]] = {
 }
 """The services, and the channels of their events."""
 
+FIELDS: dict[str, dict[str, str]] = {
+    "windefend": {
+        "Feature_Name": "Feature Name",
+        "NewValue": "New Value",
+        "OldValue": "Old Value",
+        "ProcessName": "Process Name",
+        "SourceName": "Source Name",
+        "ThreatName": "Threat Name",
+    },
+}
+"""The services whose events write fields otherwise than rules do: Defender's names have spaces."""
+
 
 def _where(channels: tuple[str, ...], events: tuple[int, ...] = ()) -> str:
-    parts = [f"Channel IN ({', '.join(map(format_literal, channels))})"]
+    # Windows disregards the case of a channel's name, and collectors write `security`, too.
+    names = ", ".join(format_literal(channel.lower()) for channel in channels)
+    parts = [f"LOWER(Channel) IN ({names})"]
     if events:
         parts.append(f"EventID IN ({', '.join(map(str, events))})")
     return " AND ".join(parts)
@@ -128,7 +156,8 @@ def _logs() -> Iterator[Log]:
         source = {"product": "windows", "category": category}
         yield Log(source, where=_where(channels, events))
     for service, channels in CHANNELS.items():
-        yield Log({"product": "windows", "service": service}, where=_where(channels))
+        source = {"product": "windows", "service": service}
+        yield Log(source, where=_where(channels), fields=FIELDS.get(service, {}))
 
 
 WINDOWS = tuple(_logs())

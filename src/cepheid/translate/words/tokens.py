@@ -106,7 +106,7 @@ def clauses(tokens: Tokens, *heads: str) -> dict[str, list[Token]]:
 
 
 def inside(tokens: Tokens, place: int) -> tuple[list[Token], int]:
-    """Return what stands in the brackets that open at a place, and the place behind them.
+    """Take the tokens between the brackets that open at a place, and the place behind them.
 
     Raises
     ------

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from cepheid.accelerator.schedule import MOST_ROWS, Pace, Place, Scheduler
+from cepheid.accelerator.schedule import FEW_THREADS, MOST_ROWS, Pace, Place
 from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.jobs.ordering import put_together, sort_events
 from cepheid.kernels.columns import scan_times
 from cepheid.kinds.trend.device import columns, split, trend_columns, trends
-from cepheid.kinds.trend.device.summaries import DeviceSummariser
-from cepheid.kinds.trend.ordered_input import Gate
 from cepheid.kinds.trend.planning.needs import sees_ties_together
 from cepheid.kinds.trend.program.job import Job, lower
 from cepheid.kinds.trend.program.partials import key_table
@@ -60,7 +57,10 @@ class DeviceTrends:
         ordered = sort_events(events, job.plan)
         if job.looks_back:
             return trends.run_trends(job, ordered, forced=forced)
-        if self._apart and has_ties(job, ordered):
+        if not forced and job.plan.partition.attributes and pa.cpu_count() > FEW_THREADS:
+            # The host would put events side by side by key, which takes longer than the rest.
+            return None
+        if self._apart and has_ties(job.plan, ordered):
             return None
         return run_split(job.plan, [ordered], ordered.schema, forced)
 
@@ -69,13 +69,13 @@ class DeviceTrends:
         raise AssertionError(tables)
 
 
-def has_ties(job: Job, ordered: pa.Table) -> bool:
+def has_ties(plan: TrendPlan, ordered: pa.Table) -> bool:
     """Check whether two events of one key have the same time."""
     read = Columns(ordered)
-    times = read_times(read, job.plan.time)
+    times = read_times(read, plan.time)
     if not scan_times(times)[1]:
         return False
-    key = read.numbers(KeyTable(job.plan.partition.attributes))
+    key = read.numbers(KeyTable(plan.partition.attributes))
     order = np.argsort(key, kind="stable")
     times, key = times[order], key[order]
     return bool(((times[1:] == times[:-1]) & (key[1:] == key[:-1])).any())
@@ -117,46 +117,3 @@ def run_columns(job: Job, table: pa.Table, *, untied: bool) -> pa.Table | None:
             return None
         composer.add(names, [summary])
     return build_table(job, composer.finish(), composer.keys, table.schema)
-
-
-def run_batches(
-    job: Job, batches: Iterable[pa.Table], schema: pa.Schema, scheduler: Scheduler
-) -> pa.Table:
-    """Run a job over batches sorted by time."""
-    run = DeviceRun(job, schema, scheduler)
-    for batch in batches:
-        run.feed(batch)
-    return run.finish()
-
-
-class DeviceRun:
-    """One query over batches sorted by time."""
-
-    def __init__(self, job: Job, schema: pa.Schema, scheduler: Scheduler) -> None:
-        self.job, self.schema = job, schema
-        self._summariser = DeviceSummariser(job, scheduler)
-        self._composer = Composer(job)
-        self._gate = Gate(job.plan)
-        self._known = -1
-        self._names: Any = None
-
-    def feed(self, batch: pa.Table) -> None:
-        """Process a batch."""
-        self._process(self._gate.admit(batch))
-
-    def finish(self) -> pa.Table:
-        """Return the result."""
-        self._process(self._gate.rest())
-        composer = self._composer
-        return build_table(self.job, composer.finish(), composer.keys, self.schema)
-
-    def _process(self, ready: pa.Table | None) -> None:
-        if ready is None or not len(ready):
-            return
-        self._summariser.feed(ready, last=True)
-        summaries = self._summariser.take()
-        keys = self._summariser.state.keys
-        if len(keys) != self._known:
-            self._known = len(keys)
-            self._names = key_table(keys, np.arange(self._known), self.schema)
-        self._composer.add(self._names, summaries)

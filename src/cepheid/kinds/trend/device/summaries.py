@@ -32,8 +32,10 @@ class DeviceSummariser(Summariser):
 
     step_rows = 1 << 22
 
-    def __init__(self, job: Job, scheduler: Scheduler, sizes: linear.Sizes | None = None) -> None:
-        super().__init__(job)
+    def __init__(
+        self, job: Job, scheduler: Scheduler, sizes: linear.Sizes | None = None, pane: int = 0
+    ) -> None:
+        super().__init__(job, pane)
         # Batches are read into page-locked memory, from which the device copies directly.
         job.allocate = allocate_pinned
         self.lane = Lane()
@@ -60,11 +62,16 @@ class DeviceSummariser(Summariser):
 
     def _system(self, run: LinearRun) -> linear.DeviceSystem | None:
         # A program grows with the classes of events in the data.
-        name = (id(run), len(run.program.tables().target_ptr))
+        name = (id(run.program), len(run.program.tables().target_ptr))
         if name not in self._systems:
             system: System | None = system_of(run.program, run.wcol, run.xcol)
             self._systems[name] = None if system is None else linear.DeviceSystem(system)
         return self._systems[name]
+
+    def summary_of_run(self, run: LinearRun, events: Events) -> Summary | None:
+        """Compute the matrices of events by key and pane; None if the system is too large."""
+        device = self._system(run)
+        return None if device is None else self._summarise(run, device, events)
 
     def _summarise(self, run: LinearRun, device: linear.DeviceSystem, events: Events) -> Summary:
         """Summarise a batch by key and pane."""

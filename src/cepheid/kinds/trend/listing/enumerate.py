@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cepheid.kernels import enumerate as kernel
 from cepheid.kernels import links as linked
 from cepheid.kernels import starts as forward
+from cepheid.kernels.plain_matches import list_plain_matches
 from cepheid.kinds.trend.listing.link_kinds import LinkRoom, split_by_link, tables_of
 from cepheid.kinds.trend.listing.mask_blocks import MaskBlocks
 from cepheid.kinds.trend.listing.pushed_predicates import Pushing, split_by_role
@@ -128,6 +129,13 @@ class _Arrays(NamedTuple):
     before: NDArray[np.int32]
 
 
+def _room_of_matches(count: int, longest: int) -> tuple[NDArray[Any], ...]:
+    """Allocate what kernels write: for each match the row that ends it, and its bindings."""
+    room = max(BINDINGS_ROOM, longest)
+    ptr = np.zeros(count + 1, np.int64)
+    return np.empty(count, np.int64), ptr, np.empty(room, np.int64), np.empty(room, np.int8)
+
+
 class _Room(NamedTuple):
     """Buffers of the forward pass for the current segment."""
 
@@ -196,28 +204,44 @@ class Lister(Evaluation):
         count = min(MATCHES_ROOM, most or MATCHES_ROOM)
         cursor = np.zeros(5, np.int64)
         frames = np.zeros((longest + 1, kernel.FRAME), np.int64)
-        out_trigger = np.zeros(count, np.int64)
-        out_ptr = np.zeros(count + 1, np.int64)
-        out_row = np.zeros(max(BINDINGS_ROOM, longest), np.int64)
-        out_variable = np.zeros(len(out_row), np.int8)
         limits, dead, dead_limits = self._room_of_limits()
-        status = kernel.FULL
+        status, plain, rows = kernel.FULL, self._is_plain(), self.segments.rows
+        out = _room_of_matches(count, longest)
         while status != kernel.DONE:
-            status = kernel.list_matches(
-                self.graph, self.data, self.arrays, self._pushed, self.semantics, cursor, frames,
-                limits, dead, dead_limits, out_trigger, out_ptr, out_row, out_variable,
-            )  # fmt: skip
+            if plain:
+                status = list_plain_matches(
+                    self.graph.edge_ptr, self.graph.source, self.graph.guard_ptr,
+                    self.graph.variable, self.arrays.bound, self.arrays.reach, self.arrays.before,
+                    self.arrays.member, self.arrays.trigger_row, self.arrays.trigger_state,
+                    rows, cursor, frames, *out,
+                )  # fmt: skip
+            else:
+                status = kernel.list_matches(
+                    self.graph, self.data, self.arrays, self._pushed, self.semantics, cursor,
+                    frames, limits, dead, dead_limits, *out,
+                )  # fmt: skip
             if status == kernel.MISSING:
                 self.load_mask(int(cursor[kernel.WANTED]))
                 continue
             matches, bindings = int(cursor[kernel.COUNT]), int(cursor[kernel.BINDINGS])
+            out_trigger, out_ptr, out_row, out_variable = out
             last = self.arrays.trigger_row[out_trigger[:matches]]
             cursor[kernel.COUNT] = cursor[kernel.BINDINGS] = 0
             if matches:
+                bound = out_row[:bindings] if plain else rows[out_row[:bindings]]
                 yield Found(
-                    self.arrays.segment_of[last], last, out_ptr[: matches + 1].copy(),
-                    self.segments.rows[out_row[:bindings]], out_variable[:bindings].copy(),
+                    self.arrays.segment_of[last], last, out_ptr[: matches + 1], bound,
+                    out_variable[:bindings],
                 )  # fmt: skip
+                # Matches keep these arrays, so that nothing is copied.
+                out = _room_of_matches(count, longest)
+
+    def _is_plain(self) -> bool:
+        """Check whether time alone decides which earlier rows an edge can come from."""
+        graph, arrays = self.graph, self.arrays
+        free = not len(self._pushed.outside) and not (arrays.edge_kind >= 0).any()
+        alone = not (graph.edge_pair >= 0).any() and not np.diff(graph.guard_ptr).any()
+        return self.semantics == forward.ANY and len(arrays.before) > 0 and free and alone
 
     def load_mask(self, row: int) -> None:
         """Compute the predicates that do not separate, for the block of a row."""
@@ -361,10 +385,12 @@ class Lister(Evaluation):
         states = len(self.graph.variable)
         ends = np.zeros((len(segments.key), states), np.int64)
         kernel.find_ends(self.graph, self.data, ends)
-        ending = arrays.starts >= arrays.bound[:, None]
+        finals = np.flatnonzero(np.diff(self.graph.way_ptr))
+        ending = arrays.starts[:, finals] >= arrays.bound[:, None]
         ending &= wanted[:, None]
-        ending &= self.order[:, None] >= ends[arrays.segment_of]
-        row, state = np.nonzero(ending)
+        ending &= self.order[:, None] >= ends[:, finals][arrays.segment_of]
+        row, final = np.nonzero(ending)
+        state = finals[final]
         segment = arrays.segment_of[row]
         # Rows are sorted by segment and state already; only the rest is sorted.
         last = segments.rows[row]

@@ -9,14 +9,15 @@ is one event, by a filter. Nothing is sorted by key. The matches and their order
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.kernels import neighbours, walk
+from cepheid.kernels import neighbour_sets, neighbours, walk
 from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, MATCHES_ROOM, Found
+from cepheid.kinds.trend.listing.neighbour_sets import set_tables
 from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import COMPARE, Relation
 from cepheid.language import tree
@@ -26,6 +27,8 @@ PAIRS_MAX = 62
 """Pairs of variables with conditions; each has a bit, and the next one is always set."""
 RECORDS_MAX = 1 << 31
 """Numbers of all records together, which are of 32 bits."""
+COUNTED_MAX = 16
+"""Variables of which each set has a number of its own."""
 FRAME = 4
 """Numbers of a frame, of either kind."""
 
@@ -70,6 +73,8 @@ class Walker:
     ----------
     stamp, low
         The time or number of each event, and the least one of the first event of its match.
+    windowed
+        Whether that is a bound.
 
     Attributes
     ----------
@@ -79,9 +84,9 @@ class Walker:
 
     def __init__(
         self, question: Question, template: Template, stamp: NDArray[np.int64],
-        low: NDArray[np.int64],
+        low: NDArray[np.int64], *, windowed: bool,
     ) -> None:  # fmt: skip
-        self.question, self.template = question, template
+        self.question, self.template, self._windowed = question, template, windowed
         self.stamp, self.low = stamp, low
         self.fits = self._single = _is_one_event(template)
         if self._single:
@@ -92,23 +97,34 @@ class Walker:
         self._previous = np.zeros(0, np.int64)
         if question.semantics is tree.Semantics.CONTIGUOUS:
             self._previous = np.empty(len(self.key), np.int64)
-            neighbours.find_previous(self.key, np.full(self.key_count, -1), self._previous)
-            self.fits = not (question.together and self._has_ties())
+            tied = neighbours.find_previous(
+                self.key, question.arrays.ts, np.full(self.key_count, -1), self._previous
+            )
+            self.fits = not (question.together and tied)
         else:
             self.fits = self._count_numbers() < RECORDS_MAX
 
-    def _has_ties(self) -> bool:
-        """Check whether two events of a key have one time."""
-        ts, later = self.question.arrays.ts, self._previous >= 0
-        return bool((later & (ts[self._previous] == ts)).any())
-
     def _count_numbers(self) -> int:
         """Compute the numbers of all records, if every event is in every state that it fits."""
-        tables, bits = self.tables, self.question.arrays.bits
+        tables = self.tables
         variables = tables.variable.tolist()
-        fitting = {v: np.count_nonzero(bits & (1 << v)) for v in set(variables)}
+        fitting = {v: self._count_fitting(1 << v) for v in set(variables)}
         sizes = (walk.LISTS + tables.list_count).tolist()
         return sum(fitting[v] * size for v, size in zip(variables, sizes, strict=True))
+
+    def _count_fitting(self, mask: int) -> int:
+        """Count the events that may bind one of some variables."""
+        kinds, counts = self._kinds
+        return int(counts[kinds & mask != 0].sum())
+
+    @cached_property
+    def _kinds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the events of each set of variables: a pass for each variable takes longer."""
+        bits = self.question.arrays.bits
+        if len(self.question.variables) > COUNTED_MAX:
+            return np.unique(bits, return_counts=True)
+        counts = np.bincount(bits)
+        return np.arange(len(counts)), counts
 
     def batches(self, wanted: NDArray[np.bool_], most: int | None = None) -> Iterator[Found]:
         """List the matches that end with a wanted event, in the order of their last events."""
@@ -133,7 +149,7 @@ class Walker:
         arrays, tables = self.question.arrays, self.tables
         states = (tables.variable, tables.allowed, tables.edge_ptr, tables.source)
         record = np.empty(self._count_numbers(), np.int32)
-        trigger = np.empty(self._count_ends(wanted), np.int32)
+        trigger = np.empty(self._count_ends(), np.int32)
         count = walk.walk_events(
             self.key, arrays.ts, arrays.bits, self.question.together, *states, tables.list_count,
             tables.final, self.stamp, self.low, wanted,
@@ -149,9 +165,24 @@ class Walker:
         tables = self.tables
         states = (tables.variable, tables.edge_ptr, tables.source, tables.pair)
         held = _held_bits(self.question.relations, self._previous)
+        found = None
+        if not self._windowed:
+            counts = len(self.question.variables), len(self.question.relations)
+            found = set_tables(*states, tables.final, variables=counts[0], pairs=counts[1])
+        if found is not None:
+            sets = np.empty(len(self.key) + 1, np.uint8)
+            trigger = np.empty(self._count_ends(), np.int64)
+            count = neighbour_sets.find_sets(
+                self.question.arrays.bits, self._previous, held, found.fitting, found.follows,
+                found.begins, found.final, wanted, sets, trigger,
+            )  # fmt: skip
+            return partial(
+                neighbour_sets.read_sets, self._previous, held, tables.variable, found.sources,
+                found.begins, sets, trigger[:count],
+            )  # fmt: skip
         latest = np.empty((len(self.key) + 1) * len(tables.variable), np.int32)
         latest[: len(tables.variable)] = -1
-        trigger = np.empty(self._count_ends(wanted), np.int64)
+        trigger = np.empty(self._count_ends(), np.int64)
         count = neighbours.find_latest(
             self.question.arrays.bits, self._previous, held, *states, tables.final, self.stamp,
             self.low, wanted, latest, trigger,
@@ -161,12 +192,11 @@ class Walker:
             self.stamp, self.low,
         )  # fmt: skip
 
-    def _count_ends(self, wanted: NDArray[np.bool_]) -> int:
-        """Compute the maximum number of wanted events and states that end matches."""
+    def _count_ends(self) -> int:
+        """Compute the maximum number of events and states that end matches."""
         tables = self.tables
         bits = sum(1 << v for v in set(tables.variable[tables.final].tolist()))
-        ending = np.count_nonzero((self.question.arrays.bits & bits != 0) & wanted)
-        return int(ending * np.count_nonzero(tables.final))
+        return self._count_fitting(bits) * int(np.count_nonzero(tables.final))
 
     def _fill(self, read: Read, most: int) -> Iterator[Found]:
         longest, status = self._longest(), walk.FULL

@@ -22,6 +22,8 @@ from cepheid.kernels.moments import fill_elapsed
 from cepheid.kernels.ranks import order_rows
 from cepheid.kernels.ring import MERSENNE
 from cepheid.kinds.trend.look_back.graph import GraphBuilder, GraphTables
+from cepheid.kinds.trend.look_back.next_stack import answer_by_stack
+from cepheid.kinds.trend.look_back.planes import run_any_match
 from cepheid.kinds.trend.look_back.prefix_sums import PrefixEvaluation, has_prefix_form
 from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import (
@@ -123,17 +125,20 @@ def _answer_part(
     if has_prefix_form(question, template) and not question.ending and len(moduli) == 1:
         found = open_prefix(question, template, segments).run()
         return [Answer(*found, np.zeros(len(segments.key), np.complex128))]
+    stacked = answer_by_stack(question, template, segments) if len(moduli) == 1 else None
+    if stacked is not None:
+        return [Answer(*stacked, np.zeros(len(segments.key), np.complex128))]
     evaluation = Evaluation(question, segments, template, seen)
     return [evaluation.run(modulus) for modulus in moduli]
 
 
 def open_prefix(question: Question, template: Template, segments: Segments) -> PrefixEvaluation:
     """Rank the rows of segments for a template in prefix form."""
-    latest = _latest_of_guards(question, template, segments)
+    latest = latest_of_guards(question, template, segments)
     return PrefixEvaluation(question, segments, template, latest)
 
 
-def _latest_of_guards(
+def latest_of_guards(
     question: Question, template: Template, segments: Segments
 ) -> NDArray[np.int64]:
     """Evaluate the guards of a template on rows, without ranks that only the template needs."""
@@ -241,7 +246,7 @@ class Evaluation:
         elif question.semantics is tree.Semantics.CONTIGUOUS:
             contiguous.run_contiguous_segments(self._graph, data, room, *last)
         else:
-            kernel.run_segments(self._graph, data, room, *last)
+            run_any_match(self._graph, self._ranked[0], self.segments, data, room, *last)
         return Answer(numbers, values, ended)
 
     @property

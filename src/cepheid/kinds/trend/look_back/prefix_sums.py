@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cepheid.kernels import prefix as kernel
+from cepheid.kernels import prefix_plain as plain
 from cepheid.kernels import prefix_wide as wide
 from cepheid.kernels.moments import has_moments
+from cepheid.kernels.prefix_arrays import are_usual
 from cepheid.kernels.ranks import order_rows
 from cepheid.kinds.trend.look_back.relations import Comparison, place_rows, rank_rows
 from cepheid.language import tree
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from cepheid.kinds.trend.look_back.question import Question
 
 NO_VALUE = np.iinfo(np.int64).max
+PLAIN_ROWS = 1_000
+"""With fewer rows, the loop over them takes longer to interpret than ``prefix_arrays.py``."""
 
 
 class PrefixTables(NamedTuple):
@@ -141,7 +145,7 @@ def _pointers(rows: list[Any]) -> NDArray[np.int64]:
     return np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
 
 
-def _stacked(rows: list[NDArray[np.int32]], none: NDArray[np.int32]) -> NDArray[np.int32]:
+def stacked(rows: list[NDArray[np.int32]], none: NDArray[np.int32]) -> NDArray[np.int32]:
     """Stack rows to one array, without a copy of a single one."""
     return rows[0][None, :] if len(rows) == 1 else np.stack(rows) if rows else none
 
@@ -154,10 +158,10 @@ def prepare(
     bits: NDArray[np.int64],
 ) -> tuple[PrefixTables, NDArray[np.int32], NDArray[np.int32]]:
     """Build the tables of a template, and the places and prefixes of all rows."""
-    return _arranged(question, template, len(rows), *_look_ups(question, rows, segment_ptr, bits))
+    return _arranged(question, template, len(rows), *look_ups(question, rows, segment_ptr, bits))
 
 
-def _look_ups(
+def look_ups(
     question: Question,
     rows: NDArray[np.int64],
     segment_ptr: NDArray[np.int64],
@@ -189,8 +193,8 @@ def _arranged(
     none = np.zeros((0, count), np.int32)
     return (
         tables._replace(index_kind=_whole([lookups[n].kind for _, n in indexes])),
-        _stacked([lookups[n].place for _, n in indexes], none),
-        _stacked([lookup.upto for lookup in lookups], none),
+        stacked([lookups[n].place for _, n in indexes], none),
+        stacked([lookup.upto for lookup in lookups], none),
     )
 
 
@@ -233,7 +237,7 @@ class PrefixEvaluation:
         """Rank the rows; ``latest`` holds for each guard the latest start before each row."""
         self._question, self._segments, self._template = question, segments, template
         rows, bits = segments.rows, segments.bits
-        self._found = _look_ups(question, rows, segments.ptr, bits)
+        self._found = look_ups(question, rows, segments.ptr, bits)
         self._tables, place, upto = _arranged(question, template, len(rows), *self._found)
         self._chain = is_chain(self._tables, upto, bits) and not template.guards
         order = np.empty(len(rows), np.int64)
@@ -254,7 +258,8 @@ class PrefixEvaluation:
         numbers = np.zeros((count, parts), np.complex128)
         values = np.full((count, mins), NO_VALUE, np.int64)
         # The counts of most windows fit plain doubles, which take half of the time.
-        first = self._count(numbers) if parts == 1 and mins == 0 else 0
+        alone = parts == 1 and mins == 0
+        first = self._count(numbers) if alone else self._add_plain(numbers, values)
         if first < count:
             self._aggregate(numbers, values, first, np.zeros((0, 0), np.complex128))
         return numbers, values
@@ -279,27 +284,28 @@ class PrefixEvaluation:
         lookups, numbers = self._found
         ptr, data = self._segments.ptr, self._data
         lengths = np.diff(ptr)
-        back = np.repeat(ptr[:-1] + ptr[1:] - 1, lengths) - np.arange(len(data.order))
-        size = np.repeat(lengths, lengths)[back].astype(np.int32)
+        # All rows are turned round at once, and so the last segment comes first.
+        size = np.repeat(lengths, lengths)[::-1].astype(np.int32)
 
         def turned(places: NDArray[np.int32], kind: int) -> NDArray[np.int32]:
-            mine = places[back]
+            mine = places[::-1]
             other = mine if kind == kernel.EQUAL else size - mine
-            return np.where(mine < 0, np.int32(-1), other).astype(np.int32)
+            return np.where(mine < 0, np.int32(-1), other)
 
         found = [Lookup(k, turned(upto, k), turned(place, k)) for k, place, upto in lookups]
         pairs = {(later, earlier): places for (earlier, later), places in numbers.items()}
         template = _turned(self._template)
-        tables, place, upto = _arranged(self._question, template, len(back), found, pairs)
-        bits = data.bits[back]
+        tables, place, upto = _arranged(self._question, template, len(size), found, pairs)
+        bits = np.ascontiguousarray(data.bits[::-1])
         other = copy.copy(self)
         other._tables, other._chain = tables, is_chain(tables, upto, bits)
         other._data = data._replace(
-            order=data.order[back], bits=bits, place=place, upto=upto,
-            barred=np.zeros((0, 0), np.bool_), others=counts[back], negligible=negligible,
+            segment_ptr=ptr[-1] - ptr[::-1], order=np.ascontiguousarray(data.order[::-1]),
+            bits=bits, place=place, upto=upto, barred=np.zeros((0, 0), np.bool_),
+            others=np.ascontiguousarray(counts[::-1]),
+            negligible=np.ascontiguousarray(negligible[::-1]),
         )  # fmt: skip
-        counted: NDArray[Any] = other.count_ending()[0][back]
-        return counted
+        return np.ascontiguousarray(other.count_ending()[0][::-1])
 
     def _count(self, numbers: NDArray[Any]) -> int:
         """Count segments while the planes suffice; return the number of counted segments."""
@@ -323,6 +329,19 @@ class PrefixEvaluation:
                 return int(segment)
             sums = np.concatenate([sums, np.zeros((indexes, 1, room))], axis=1)
             total = np.concatenate([total, np.zeros((states + 1, 1))], axis=1)
+
+    def _add_plain(self, numbers: NDArray[Any], values: NDArray[np.int64]) -> int:
+        """Aggregate segments in plain doubles while these suffice; return how many."""
+        data, parts, mins = self._data, numbers.shape[1], values.shape[1]
+        if not self._chain or len(data.order) < PLAIN_ROWS or not are_usual(data.weights):
+            return 0
+        room = kernel.room_of(self._segments.longest)
+        aggregated = plain.run_plain(
+            data, self._tables.variable[0], np.zeros(parts * room),
+            np.zeros(mins * room, np.int64), room, np.zeros(self._widest * parts),
+            np.zeros(self._widest * mins, np.int64), numbers, values,
+        )  # fmt: skip
+        return int(aggregated)
 
     def _aggregate(
         self, numbers: NDArray[Any], values: NDArray[np.int64], first: int, kept: NDArray[Any]

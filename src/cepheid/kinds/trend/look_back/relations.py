@@ -20,7 +20,7 @@ from cepheid.kinds.trend.look_back.graph import Pair
 from cepheid.kinds.trend.look_back.monotone_bounds import bounds_of
 from cepheid.kinds.trend.look_back.operands import EXACT_DOUBLE, common_keys
 from cepheid.language import tree
-from cepheid.patterns.monotone import monotone_forms
+from cepheid.patterns.monotone import Monotone, monotone_forms
 from cepheid.patterns.segments import take
 from cepheid.plans.plan import EdgePredicate
 
@@ -110,21 +110,51 @@ def _relation(
 
 
 def _ranges(predicate: EdgePredicate, vector: Any) -> list[Comparison] | None:
-    """Search the bounds of a condition on a sum or difference; None if values are not doubles."""
+    """Search the bounds of a condition with one range; None if values are not finite doubles."""
     found = []
     for form in monotone_forms(predicate.expression):
-        sides = [vector(one) for one in (form.prev, form.next, form.bound)]
+        sides = [vector(one) for one in (form.prev, *(s.other for s in form.steps), form.bound)]
         doubles = [known for known in map(_finite, sides) if known is not None]
-        # Whole numbers are added up as such, and not rounded.
-        is_whole = all(side.kind is ValueKind.INTEGER for side in sides[:2])
-        if is_whole or len(doubles) < len(sides):
+        if len(doubles) < len(sides) or not _rounds_alike(form, sides, doubles):
             return None
-        operator, prev_keys, next_keys = bounds_of(form, *doubles)
-        next_valid = both_valid(sides[1].valid, sides[2].valid)
-        found.append(
-            Comparison(operator, form.prev, prev_keys, sides[0].valid, next_keys, next_valid)
-        )
+        later, earlier = None, sides[0].valid
+        for side in sides[1:]:
+            later = both_valid(later, side.valid)
+        for step, other in zip(form.steps, doubles[1:-1], strict=True):
+            if step.operator == "/" and not step.turned:
+                later = both_valid(later, other != 0.0)
+        later = None if later is None else np.broadcast_to(later, doubles[0].shape)
+        # Keys tell -0.0 from 0.0, which no condition does.
+        prev, named = doubles[0] + 0.0, form.prev
+        if form.is_reciprocal:
+            earlier = both_valid(earlier, prev != 0.0)
+            # Its order is not that of the value, so that the two have no ranks in common.
+            named = tree.Binary(
+                span=named.span, operator="/", left=form.steps[0].other, right=named
+            )
+        for operator, prev_keys, next_keys in bounds_of(form, prev, doubles[1:-1], doubles[-1]):
+            found.append(Comparison(operator, named, prev_keys, earlier, next_keys, later))
     return found
+
+
+def _rounds_alike(
+    form: Monotone, sides: Sequence[Vector], doubles: Sequence[NDArray[np.float64]]
+) -> bool:
+    """Check whether doubles give what the condition does: whole numbers are not rounded there."""
+    whole = sides[0].kind is ValueKind.INTEGER
+    largest = [float(np.abs(known).max(initial=0.0)) for known in doubles]
+    most = largest[0]
+    for n, step in enumerate(form.steps, 1):
+        if n > 1 and step.operator == "*":
+            known = doubles[n] if sides[n].valid is None else doubles[n][sides[n].valid]
+            if not known.all():
+                return False  # Zero times what overflowed is no number.
+        whole = whole and sides[n].kind is ValueKind.INTEGER and step.operator != "/"
+        most = most * largest[n] if step.operator == "*" else most + largest[n]
+        if whole and most > EXACT_DOUBLE:
+            return False
+    literals = (one for one in tree.walk(form.bound) if isinstance(one, tree.Literal))
+    return not (whole and any(one.digits for one in literals))
 
 
 def _finite(side: Vector) -> NDArray[np.float64] | None:

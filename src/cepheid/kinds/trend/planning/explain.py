@@ -9,6 +9,7 @@ from cepheid.events.schema import ValueKind
 from cepheid.events.temporal import format_duration
 from cepheid.expressions.format import format_expression
 from cepheid.jobs.explain_parts import Section, describe_columns, describe_partition
+from cepheid.kinds.trend.planning.accumulators import parts_of
 from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
 from cepheid.plans.plan import (
@@ -37,6 +38,7 @@ _LOOKS = {
 
 _MEANINGS = {
     "O(log n)": ", n the kept events of a window",
+    "O(log² n)": ", n the kept events of a window",
     "O(log n + candidates)": ", n the kept events of a window, candidates those that its index "
     "leaves",
     "O(b log n)": ", n the kept events of a window, b the values that matches have",
@@ -298,7 +300,8 @@ def _predicate(kind: PredicateKind, text: str, where: str, whom: str) -> str:
 def _describe_separation(edge: EdgePredicate) -> str:
     separation = edge.separation
     if separation is None:
-        return f"does not separate: {edge.reason}"
+        but = "; but of finite doubles it accepts a range" if edge.monotone else ""
+        return f"does not separate: {edge.reason}{but}"
     return f"separates as {format_separation(separation)}: {edge.reason}"
 
 
@@ -404,6 +407,12 @@ def _describe_trailing(plan: TrendPlan) -> list[str]:
     found = [reason for reason, holds in reasons.items() if holds]
     if found:
         return [f"two stacks of matrices, because {found[0]}"]
+    parts, extremes = parts_of(plan)
+    if len(parts) + len(extremes) == 1 and not any(t.recursive for t in plan.patterns):
+        return [
+            "sums over all starts that the window holds; counters or two stacks of matrices in",
+            "steps whose windows may have more than 2^53 matches, or where events of a key tie",
+        ]
     return [
         "counters for every start that the window holds; two stacks of matrices in steps whose",
         "events cost less so: where thousands of starts are active, or events of a key tie",

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import msgspec
 
@@ -61,7 +61,7 @@ def choose_evaluator(
             f"O({sizes.edges})",
             "the events of open windows",
         ),
-        Evaluator.INDEXED: (_index_time(edges), _FITTING),
+        Evaluator.INDEXED: (_index_time(edges, patterns), _FITTING),
         Evaluator.PAIRWISE: ("O(n)", _FITTING),
         Evaluator.ENUMERATE: (
             "O(matches)",
@@ -249,14 +249,20 @@ def _last_events(query: tree.Query) -> str:
     return "the last event" if arrival else "the events of the last time"
 
 
-def _index_time(edges: tuple[EdgePredicate, ...]) -> str:
-    """Estimate the time of an index: it answers one inequality per pair, and scans for the rest."""
-    pairs = Counter(
-        (edge.prev_variable, edge.next_variable)
-        for edge in edges
-        if edge.separation is None or edge.separation.operator != "="
-    )
-    return "O(log n)" if max(pairs.values(), default=0) <= 1 else "O(log n + candidates)"
+def _index_time(edges: tuple[EdgePredicate, ...], patterns: tuple[Template, ...]) -> str:
+    """Estimate the time of an index: by a tree, by joins of halves, or by tests of candidates."""
+    pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for edge in edges:
+        operator = edge.separation.operator if edge.separation else "range"
+        if operator != "=":
+            pairs[edge.prev_variable, edge.next_variable].append(operator)
+    several = [operators for operators in pairs.values() if len(operators) > 1]
+    if not several:
+        return "O(log n)"
+    one_sided = all(len(found) == 2 and set(found) - {"<>", "range"} for found in several)
+    if one_sided and not any(template.guards for template in patterns):
+        return "O(log² n)"
+    return "O(log n + candidates)"
 
 
 def _survey_time(

@@ -8,8 +8,14 @@ import msgspec
 
 from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.language import tree
-from cepheid.plans.needs import Needs, Strategy, StrategyChoice, pane_length
-from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind
+from cepheid.plans.needs import (
+    LIVE_ON_DEVICE,
+    Needs,
+    Strategy,
+    StrategyChoice,
+    pane_length,
+)
+from cepheid.plans.plan import Evaluator, OutputKind, TrendPlan, WindowKind, WindowPlan
 from cepheid.plans.template import UNLIMITED, Place, Template
 
 CLASSES_MAX = 256
@@ -19,9 +25,23 @@ MATRIX_NUMBERS_MAX = 4096
 LIVE_PANES_MAX = 2048
 """Panes of a window of a live query: all of them are sent when it closes."""
 
+SPLIT_PANES = 256
+"""Panes of a window of a hot key: each of them has fewer events than one of all keys."""
+
 LIVE_PANES_MIN = 128
 LIVE_BYTES = 1 << 22
 """Bytes of the matrices of a window, if it has more panes than the minimum."""
+
+PLACE = "__place"
+"""A column that has the number of every event in its partition."""
+
+NOT_LISTED = "a GPU lists matches of bounded length under skip-till-any-match, without NOT"
+"""Other matches are searched one after the other."""
+
+NOT_TRAILING = (
+    "without SLIDE, a GPU runs one pattern with a group for each key, without edges or expiries"
+)
+"""Other windows without SLIDE add up partitions, or look back, at every time."""
 
 LIVE_PANE_NS = 5_000_000
 """Nanoseconds of such a pane, if the window has longer ones: shorter ones have few events."""
@@ -30,7 +50,7 @@ LIVE_PANE_NS = 5_000_000
 def needs_of_trends(plan: TrendPlan) -> Needs:
     """Describe the requirements of a pattern query."""
     kind = plan.window.kind
-    no_panes = why_no_panes(plan)
+    no_panes, not_split = why_no_panes(plan), why_not_split(plan)
     return Needs(
         files=_for_files(plan),
         frames=_for_frames(plan),
@@ -45,7 +65,9 @@ def needs_of_trends(plan: TrendPlan) -> Needs:
         not_by_time=why_not_by_time(plan),
         no_panes=no_panes,
         not_on_device=why_not_on_device(plan),
-        pane=0 if no_panes else live_pane(plan),
+        pane=0 if no_panes and not_split else live_pane(plan),
+        within=plan.window.within,
+        not_split=not_split,
     )
 
 
@@ -139,14 +161,28 @@ def why_not_on_device(plan: TrendPlan, *, ties: bool = True) -> str:
     return why_not_composed(plan)
 
 
+def why_not_live_on_device(plan: TrendPlan) -> str:
+    """Explain why a live query cannot use a GPU in this process; empty if it can."""
+    windows = (WindowKind.TUMBLING, WindowKind.SLIDING)
+    if plan.output.kind is not OutputKind.AGGREGATES or plan.window.kind not in windows:
+        return LIVE_ON_DEVICE
+    # Micro-batches in which events of a key have one time run on the CPU.
+    return why_not_on_device(plan, ties=False)
+
+
 def why_no_trends_on_device(plan: TrendPlan) -> str:
     """Explain why a plan with edge predicates cannot run on a GPU; empty if it can.
 
     It can if the pattern is one variable under Kleene plus, with one comparison of adjacent events.
     """
+    if plan.lists_matches:
+        return _why_not_listed(plan)
+    if plan.window.kind is WindowKind.COUNT:
+        plan = by_places(plan)
     if plan.choice.evaluator is not Evaluator.INDEXED or plan.has_deadlines:
-        return why_not_on_device(plan, ties=False)
-    pattern, window = plan.patterns[0], plan.window.kind
+        trailing = plan.window.kind is WindowKind.TRAILING
+        return _why_not_trailing(plan) if trailing else why_not_on_device(plan, ties=False)
+    pattern = plan.patterns[0]
     asked = {
         "only one variable under Kleene plus": len(plan.patterns) == 1
         and len(pattern.states) == 1
@@ -157,8 +193,6 @@ def why_no_trends_on_device(plan: TrendPlan) -> str:
         and not plan.globals
         and not plan.partition.partial,
         "only skip-till-any-match": plan.semantics is tree.Semantics.ANY_MATCH,
-        "only windows of time with SLIDE, or none": window
-        in (WindowKind.TUMBLING, WindowKind.SLIDING, WindowKind.NONE),
         "only counts and sums in default numbers": plan.numbers is not tree.Numbers.EXACT
         and plan.output.kind is OutputKind.AGGREGATES
         and not plan.output.squares_matches
@@ -166,7 +200,44 @@ def why_no_trends_on_device(plan: TrendPlan) -> str:
         "only matches of any length": plan.min_length <= 1,
     }
     why = [text for text, fits in asked.items() if not fits]
-    return f"with edge predicates, a GPU runs {why[0]}" if why else ""
+    if why:
+        return f"with edge predicates, a GPU runs {why[0]}"
+    return NOT_TRAILING if plan.window.kind is WindowKind.TRAILING else ""
+
+
+def _why_not_listed(plan: TrendPlan) -> str:
+    """Explain why a GPU cannot list the matches of a plan; empty if it can."""
+    pattern = plan.patterns[0]
+    fits = (
+        len(plan.patterns) == 1
+        and not pattern.recursive
+        and not pattern.guards
+        and plan.semantics is tree.Semantics.ANY_MATCH
+        and plan.skip is None
+        and not plan.partition.partial
+    )
+    return "" if fits else NOT_LISTED
+
+
+def _why_not_trailing(plan: TrendPlan) -> str:
+    """Explain why a GPU cannot run a plan with a window that has no SLIDE; empty if it can."""
+    whole = msgspec.structs.replace(plan, window=WindowPlan(WindowKind.NONE))
+    why = why_not_on_device(whole, ties=False)
+    groups = set(plan.partition.group_by) == set(plan.partition.attributes)
+    if not why and (plan.window.emit_on_expiry or len(plan.patterns) > 1 or not groups):
+        return NOT_TRAILING
+    return why
+
+
+def by_places(plan: TrendPlan) -> TrendPlan:
+    """Plan windows counted in events as windows of time, where the time is an event's number."""
+    window = plan.window
+    kind = WindowKind.TUMBLING if window.within == window.slide else WindowKind.SLIDING
+    columns = None if plan.columns is None else (*plan.columns, PLACE)
+    return msgspec.structs.replace(
+        plan, time=PLACE, tiebreak=(), columns=columns, ties=tree.Ties.ARRIVAL,
+        window=msgspec.structs.replace(window, kind=kind),
+    )  # fmt: skip
 
 
 def _variables(template: Template) -> list[tuple[str, str]]:
@@ -270,6 +341,8 @@ def _describe_live(plan: TrendPlan) -> tuple[str, str]:
         reason = "rows of a group are added up where they are made"
         if plan.lists_matches:
             reason = "a match has one partition"
+        elif not why_not_split(plan):
+            reason += "; hot_keys= splits a key with many events by panes"
         return f"buckets by {', '.join(names)}", reason
     why = why_no_panes(plan)
     if not why:
@@ -283,11 +356,24 @@ def why_no_panes(plan: TrendPlan) -> str:
     """Explain why panes of a live query cannot be summarised independently; empty if they can."""
     if plan.partition.attributes:
         return "rows of a group are added up where they are made, and there is one group"
+    return _why_not_by_panes(plan)
+
+
+def why_not_split(plan: TrendPlan) -> str:
+    """Explain why hot keys of a live query cannot be split by panes; empty if they can."""
+    if not live_attributes(plan):
+        return "the query has no GROUP-BY"
+    return _why_not_by_panes(plan)
+
+
+def _why_not_by_panes(plan: TrendPlan) -> str:
     if plan.output.kind is not OutputKind.AGGREGATES:
         return "matches are listed from the events of a window"
     why = why_not_composed(plan)
     if why:
         return why
+    if plan.window.kind is WindowKind.NONE:
+        return "the whole stream is one window"
     if plan.window.emit_early:
         return "EMIT EARLY tells of open windows in every micro-batch"
     panes = plan.window.within // plan.window.pane if plan.window.pane else 1
@@ -303,7 +389,8 @@ def live_pane(plan: TrendPlan) -> int:
     into as many as are cheap to multiply: large matrices allow few.
     """
     most = LIVE_BYTES // (16 * _matrix_numbers(plan))
-    return cut_panes(plan, min(max(most, LIVE_PANES_MIN), LIVE_PANES_MAX))
+    limit = SPLIT_PANES if plan.partition.attributes else LIVE_PANES_MAX
+    return cut_panes(plan, min(max(most, LIVE_PANES_MIN), limit))
 
 
 def cut_panes(plan: TrendPlan, most: int) -> int:

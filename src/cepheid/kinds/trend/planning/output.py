@@ -167,6 +167,7 @@ class OutputPlanner:
                 f"`{text}` has a value for every event, but this query returns aggregates",
                 attribute.span,
                 f"aggregate it: `AVG({text})`, or group by it: `GROUP-BY {name}`",
+                "or leave the aggregates out: every match is then a row of attributes",
             )
             return
         self._scope.positive(attribute.variable)
@@ -272,6 +273,10 @@ class OutputPlanner:
         names = list(dict.fromkeys(name.text for name in aggregate.distinct))
         strange = [name for name in aggregate.distinct if name.text not in self._partition]
         for name in strange:
+            schema = self._scope.source.schema
+            if schema is not None and schema.kind(name.text) is None:
+                self._scope.attribute_kind(name)  # It reports that there is none of this name.
+                continue
             message = f"`{name.text}` is counted, but it is not equal among the events of a match"
             help_ = f"write `WHERE [{name.text}]`, or `GROUP-BY {name.text}`"
             self._findings.add("E348", message, name.span, help_)

@@ -114,8 +114,6 @@ def _classify_edge(
     expression = _anchor_at(conjunct, pair, backwards=neighbours == [tree.Anchor.PREV])
     separation, reason = separate_predicate(expression, typing)
     is_monotone = separation is None and bool(monotone_forms(expression))
-    if is_monotone:
-        reason += "; but of finite doubles it accepts a range"
     return EdgePredicate(expression, *pair, separation, reason, is_monotone)
 
 

@@ -33,7 +33,10 @@ def plan_skip(
         if guard.place in (Place.LEADING, Place.TRAILING) and not guard.within:
             message = "a NOT that looks to an end of the window cannot be combined with "
             message += "`AFTER MATCH SKIP`, which chooses over the whole stream"
-            findings.add("E410", message, guard.span, "put the NOT between two events")
+            helps = ["put the NOT between two events"]
+            if guard.place is Place.TRAILING:
+                helps.append("or give it a deadline of its own: `NOT … WITHIN 10 minutes`")
+            findings.add("E410", message, guard.span, *helps)
     if skip.variable is not None:
         scope.positive(skip.variable)
         _check_target(skip, skip.variable, patterns, findings)

@@ -23,6 +23,7 @@ from cepheid.kinds.trend.program.linear_state import (
     LinearRun,
     Rows,
 )
+from cepheid.kinds.trend.program.wide import fit_doubles
 
 EVENTS_MIN = 1 << 14
 """Fewer events are not compiled for, and interpreted panes cost less."""
@@ -33,6 +34,9 @@ WINDOWS_MAX = 1 << 10
 EVENT_NS, LANE_NS, GENERAL_NS, START_NS = 8.0, 0.5, 40.0, 3.0
 """Measured costs of an event: of plain counts, of a number in one of their lanes, of all others,
 and of a lane of these in which a match may begin."""
+
+SUM_NS, SUM_LANE_NS = 15.0, 0.2
+"""The same of plain sums and extremes: an event, and a number in one of its lanes."""
 
 PANE_NS = 12.0
 """Measured costs of a product of two entries of matrices; a pane that ends is multiplied twice."""
@@ -56,14 +60,17 @@ class ApartRun(LinearRun):
             return
         panes = int(events.ts[-1] - events.ts[0]) // window.slide + 1
         shared = min(len(events.ts), panes * max(keys, 1)) / len(events.ts)
-        self.apart = self._costs_less(windows, shared, plain=self._is_plain(events))
+        plain = self._is_plain(events)
+        self.apart = self._costs_less(windows, shared, plain=plain, sums=self._has_sums(events))
 
-    def _costs_less(self, windows: int, shared: float, *, plain: bool) -> bool:
+    def _costs_less(self, windows: int, shared: float, *, plain: bool, sums: bool) -> bool:
         """Compare the costs of an event, ``shared`` of which end a pane."""
         size, numbers = max(self.program.size, 1), self.wcol.shape[1] + self.xcol.shape[1]
         lanes = self.program.start_size + size
         general = GENERAL_NS + START_NS * windows + 2 * LANE_NS * numbers * windows
         apart = EVENT_NS + 2 * LANE_NS * windows if plain else general
+        if sums:
+            apart = SUM_NS + SUM_LANE_NS * numbers * windows
         event = EVENT_NS + 2 * LANE_NS * lanes if plain and lanes <= 4 else GENERAL_NS
         event += 2 * LANE_NS * lanes * numbers
         products = size * size * lanes * numbers
@@ -73,12 +80,23 @@ class ApartRun(LinearRun):
         doubles = self.dtype == DOUBLE and self._counts_only and not events.grouped
         return doubles and self.program.plain() is not None
 
+    def _has_sums(self, events: Events) -> bool:
+        """Check whether lanes of sums and extremes may be added up as they are."""
+        if self.dtype != DOUBLE or self._counts_only or events.grouped:
+            return False
+        # Zero matches times infinity are no number.
+        return self.program.plain() is not None and fit_doubles(events.weights, finite=True)
+
     def _call(self, events: Events, begin: int) -> tuple[int, int, Rows]:
         if not self.apart:
             return super()._call(events, begin)
-        if self.large or self.exponent.any() or not self._is_plain(events):
+        large = self.large or self.exponent.any()
+        if not large and self._is_plain(events):
+            status, begin, found = self._count(events, begin)
+        elif not large and self._has_sums(events):
+            status, begin, found = self._sum(events, begin)
+        else:
             return self._aggregate(events, begin)
-        status, begin, found = self._count(events, begin)
         if status == linear.NARROW:
             # The other kernel rescales.
             self.large, status = True, FULL
@@ -96,6 +114,22 @@ class ApartRun(LinearRun):
             self.V, self.opened, self.dirty, plain.target, source,
             (source <= size).sum(axis=1), self.program.tables().counts, events.ts, events.key,
             events.codes, begin, self.window.slide, *out[:3],
+        )  # fmt: skip
+        return status, begin, Rows(*(array[:rows] for array in out))
+
+    def _sum(self, events: Events, begin: int) -> tuple[int, int, Rows]:
+        """Call the kernel of plain sums and extremes."""
+        plain, size, tables = self.program.plain(), self.program.size, self.program.tables()
+        assert plain is not None, "it is plain"
+        source = np.where(plain.source < size, plain.source, size)
+        source = np.sort(source, axis=1)
+        out = self._rows_of(len(events.ts))
+        status, begin, rows = windows_apart.sum_apart(
+            tables.counts, self.V, self.M, self.start, self.one, self.exponent, self.opened,
+            self.dirty, plain.target, source, (source < size).sum(axis=1),
+            (plain.source == size).any(axis=1), tables.variable, events.ts, events.key,
+            events.codes, events.weights, events.values, self.wcol, self.xcol, begin,
+            self.window.slide, self.modulus, *out,
         )  # fmt: skip
         return status, begin, Rows(*(array[:rows] for array in out))
 

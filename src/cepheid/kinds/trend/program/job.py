@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_bits
@@ -48,6 +49,9 @@ def moduli_of(plan: TrendPlan) -> tuple[int, ...]:
     return EXACT_MODULI if plan.numbers is tree.Numbers.EXACT else ()
 
 
+_Columns = tuple[NDArray[np.int32], NDArray[np.int32]]
+
+
 class Job:
     """A plan with everything that can be precomputed before the data comes.
 
@@ -65,6 +69,8 @@ class Job:
         The plan; of a query with deadlines, the one over marked events.
     marked
         How events are marked, if the query has deadlines (§2.12).
+    no_rows
+        A schema of events and the empty result for it, once it was built.
     """
 
     def __init__(
@@ -98,7 +104,11 @@ class Job:
         # Replaceable, because copies to a GPU want buffers in another kind of memory.
         self.allocate: Callable[[int, type], NDArray[Any]] = np.empty
         self._rooms: dict[str, NDArray[Any]] = {}
+        self.no_rows: tuple[pa.Schema, pa.Table] | None = None
+        # Counts without events, which ranges of time hand on; threads share them.
+        self.spare: list[tuple[NDArray[Any], ...]] = []
         self._byte_codes: dict[int, tuple[int, NDArray[np.uint8]]] = {}
+        self._columns_of: dict[int, tuple[Program, _Columns]] = {}
         self._number_known_classes()
 
     def _judges_of(self, signature: int) -> tuple[GlobalPredicate, ...]:
@@ -116,7 +126,9 @@ class Job:
     def fresh(self) -> Job:
         """Create the same job with buffers of its own, for another thread."""
         plan, moduli, reports_only = self._given
-        return Job(plan, moduli=moduli, reports_only=reports_only)
+        other = Job(plan, moduli=moduli, reports_only=reports_only)
+        other.spare = self.spare
+        return other
 
     @property
     def horizon(self) -> int:
@@ -166,7 +178,10 @@ class Job:
 
     def columns_of(self, program: Program) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Look up the weights of a program's variables; see ``columns_for``."""
-        return self.columns_for(program.variables)
+        known = self._columns_of.get(id(program))
+        if known is None or known[0] is not program:
+            known = self._columns_of[id(program)] = program, self.columns_for(program.variables)
+        return known[1]
 
     def columns_for(self, variables: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Look up which row of weights and of values a variable adds to a part, -1 for none.

@@ -203,8 +203,11 @@ class LinearRun:
             return self._feed(events)
         if self._open is None:
             self._open = OpenKeys(self.keys)
-        here, numbers = self._open.add(events.key)
-        if open_keys.SHARE * len(here) > self.keys or self._counts_in_slots(events):
+        self._open.add(events.key)
+        if self._counts_in_slots(events):
+            return self._feed(events)
+        here, numbers = self._open.distinct(events.key)
+        if open_keys.SHARE * len(here) > self.keys:
             return self._feed(events)
         part = self._take(here)
         found = part._feed(events._replace(key=numbers))

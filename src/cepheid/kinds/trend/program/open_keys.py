@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.kernels.hashing import number_present
+from cepheid.kernels.hashing import add_present, number_present
 
 FEW_KEYS = 1 << 12
 """Up to so many keys, visiting all of them costs less than finding those that matter."""
@@ -36,15 +36,17 @@ class OpenKeys:
         self._place = np.append(self._place, np.full(more, -1, np.int64))
         self._isin = np.append(self._isin, np.zeros(more, np.bool_))
 
-    def add(self, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Add the keys of events; return the distinct ones, and the place of each event's there."""
+    def add(self, key: NDArray[np.int64]) -> None:
+        """Add the keys of events."""
+        found = np.empty(len(key), np.int64)
+        count = add_present(key, self._isin, found)
+        if count:
+            self._parts.append(found[:count].copy())
+
+    def distinct(self, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the distinct keys of events, and the place of each event's among them."""
         found, numbers = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
-        here = found[: number_present(key, self._place, found, numbers)].copy()
-        new = here[~self._isin[here]]
-        if len(new):
-            self._isin[new] = True
-            self._parts.append(new)
-        return here, numbers
+        return found[: number_present(key, self._place, found, numbers)].copy(), numbers
 
     def all(self) -> NDArray[np.int64]:
         """Return the keys."""

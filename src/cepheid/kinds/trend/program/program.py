@@ -118,6 +118,7 @@ class Program:
         self.history: list[tuple[Class, ...]] = []
         self._known: set[tuple[Class, ...]] = set()
         self._tables: Tables | None = None
+        self._plain: tuple[Tables | None, Plain | None] = (None, None)
 
     @property
     def size(self) -> int:
@@ -176,6 +177,11 @@ class Program:
         if self.guarded or self.semantics is not tree.Semantics.ANY_MATCH:
             return None
         tables = self.tables()
+        if self._plain[0] is not tables:
+            self._plain = tables, self._plain_of(tables)
+        return self._plain[1]
+
+    def _plain_of(self, tables: Tables) -> Plain | None:
         widths = np.diff(tables.target_ptr)
         if len(widths) and widths.max() > 1:
             return None

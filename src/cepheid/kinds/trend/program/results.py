@@ -66,6 +66,20 @@ def build_table(
     groups
         The result of ``groups_of``, if it is known.
     """
+    if any(len(part.key) for found in rows for part in found):
+        return _build(job, rows, keys, schema, groups)
+    # Most steps of a live query close no window.
+    if job.no_rows is None or not job.no_rows[0].equals(schema, check_metadata=True):
+        table = _build(job, rows, keys, schema, groups)
+        if not set(job.plan.partition.group_by) <= set(schema.names):
+            return table  # The types of its columns are those of keys.
+        job.no_rows = schema, table
+    return job.no_rows[1]
+
+
+def _build(
+    job: Job, rows: list[list[Rows]], keys: KeyTable, schema: pa.Schema, groups: Groups | None
+) -> pa.Table:
     kinds_of_numbers = 1 + len(job.moduli)
     plain = rows[::kinds_of_numbers]
     combine = job.patterns > 1 and job.plan.window.kind is not WindowKind.TRAILING
@@ -104,8 +118,14 @@ def _head(job: Job, added: Added, values_of: list[Any], schema: pa.Schema) -> di
     columns: dict[str, Any] = {}
     kinds = {field.name: field.type for field in schema}
     for name, values in zip(job.plan.partition.group_by, values_of, strict=True):
+        kind = kinds.get(name, values.type)
+        if pa.types.is_integer(kind) and values.type == pa.int64():
+            # Arrow takes longer to choose its functions than for a few values.
+            taken = values.to_numpy()[added.group]
+            columns[name] = pa.array(taken.astype(kind.to_pandas_dtype(), copy=False))
+            continue
         mine = values.take(pa.array(added.group))
-        columns[name] = mine.cast(kinds[name]) if name in kinds else mine
+        columns[name] = mine if mine.type == kind else mine.cast(kind)
     return columns | _window_columns(job, added.window, schema)
 
 
@@ -146,6 +166,8 @@ def _columns(
 
 
 def _merge(rows: list[Rows], job: Job) -> Rows:
+    if len(rows) == 1:
+        return rows[0]
     if rows:
         return Rows(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
     return Rows(
@@ -182,10 +204,18 @@ def groups_of(job: Job, keys: KeyTable, used: NDArray[np.int64] | None = None) -
     places = [job.plan.partition.attributes.index(name) for name in job.plan.partition.group_by]
     if not places or not len(keys):
         return np.zeros(max(len(keys), 1), np.int64), [pa.array([]) for _ in places]
+    if used is None:
+        return keys.known(("groups", *places), lambda: _groups_of(keys, places, None))
+    return _groups_of(keys, places, used)
+
+
+def _groups_of(keys: KeyTable, places: list[int], used: NDArray[np.int64] | None) -> Groups:
     arrays = keys.arrays()
     if places == [0] and len(arrays) == 1:
         # Every key has a value of its own.
         mine = arrays[0] if used is None else arrays[0].take(pa.array(used))
+        if used is None and _rises(mine):
+            return np.arange(len(keys)), [mine]
         order = pc.sort_indices(mine)
         at = np.asarray(order) if used is None else used[np.asarray(order)]
         ranks = np.zeros(len(keys), np.int64)
@@ -203,11 +233,21 @@ def groups_of(job: Job, keys: KeyTable, used: NDArray[np.int64] | None = None) -
     return rank, [arrays[place].take(pa.array(first)) for place in places]
 
 
+def _rises(values: Any) -> bool:
+    """Check whether values are whole numbers in their order, as the first few are numbered."""
+    if values.type != pa.int64():
+        return False
+    numbers = values.to_numpy()
+    return bool((numbers[1:] > numbers[:-1]).all())
+
+
 def _add_up(
     rows: Rows, group_of: NDArray[np.int64], plan: WindowPlan
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
     """Sum the rows of one window and group, in the order of windows, groups and keys."""
     group = group_of[rows.key] if len(rows.key) else rows.key
+    if not group.any() and (rows.window[1:] > rows.window[:-1]).all():
+        return rows.window, group, rows.numbers, rows.values
     order = order_of(rows, group, plan)
     window, group = rows.window[order], group[order]
     new = np.ones(len(order), np.bool_)
@@ -249,7 +289,8 @@ def times_of_windows(values: NDArray[np.int64], job: Job, schema: pa.Schema) -> 
 def time_array(values: NDArray[np.int64], time: str, schema: pa.Schema) -> Any:
     """Convert times to the type of a column."""
     kind = schema.field(time).type if time in schema.names else pa.int64()
-    return pa.array(values, type_of_times(kind))
+    whole: Any = np.ascontiguousarray(values, np.int64)
+    return pa.Array.from_buffers(type_of_times(kind), len(whole), [None, pa.py_buffer(whole)])
 
 
 def _aggregate(

@@ -12,11 +12,13 @@ from cepheid.kernels.ring import LIMIT, STEP
 
 def steps(powers: NDArray[np.float64]) -> NDArray[np.int32]:
     """Clip powers of two to the range of ldexp; beyond it everything is infinite or zero."""
-    return np.clip(powers, -100_000, 100_000).astype(np.int32)
+    return np.minimum(np.maximum(powers, -100_000), 100_000).astype(np.int32)
 
 
 def to_double(numbers: NDArray[Any]) -> NDArray[np.float64]:
     """Convert wide numbers to doubles, infinite beyond their range."""
+    if not numbers.imag.any():
+        return np.array(numbers.real, np.float64)
     with np.errstate(over="ignore"):
         return np.asarray(np.ldexp(numbers.real, steps(numbers.imag)), np.float64)
 

@@ -170,7 +170,8 @@ class Repairs:
             events |= {f"w{n}": row for n, row in enumerate(arrays.weights)}
             events |= {f"v{n}": row for n, row in enumerate(arrays.values)}
         table = pa.table({name: pa.array(own) for name, own in events.items()})
-        return msgspec.msgpack.encode(_Saved(table_to_bytes(keys), pack_table(table)))
+        packed = pack_table(table, jumps=True)
+        return msgspec.msgpack.encode(_Saved(table_to_bytes(keys), packed))
 
     def read(self, data: bytes) -> None:
         """Deserialize what ``to_bytes`` wrote."""

@@ -50,6 +50,10 @@ class _Drawing(NamedTuple):
     next: NDArray[np.int64]
     lengths: NDArray[np.int64]
     ways: NDArray[np.int64]
+    listed_ends: NDArray[np.float64]
+    listed: NDArray[np.int64]
+    listed_kind: NDArray[np.int64]
+    shares: NDArray[np.float64]
 
 
 def open_draws(
@@ -91,6 +95,8 @@ def draw_matches(
     size, above = slots * room_of(longest), 0
     while FANOUT ** (above + 1) < longest + 1:
         above += 1
+    # What a row may follow: for each edge, all rows at most, or two ranges of a tree.
+    listed = len(walk.graph.source) * (longest + 4 * FANOUT * (LEVELS_MAX + 1))
     room = _Drawing(
         counts, *walk.slots,
         np.zeros(size), np.zeros(size, np.int32),
@@ -99,6 +105,8 @@ def draw_matches(
         np.zeros(walk.states, np.int64), np.zeros(longest + 1, np.complex128),
         ptr, drawn, seeds, np.zeros(longest * walk.states, np.int64), np.zeros(total, np.int64),
         np.zeros(total, np.int64), np.zeros((len(walk.graph.source), 4), np.int64),
+        np.zeros(listed), np.zeros(listed, np.int64), np.zeros(listed, np.int64),
+        np.zeros(total),
     )  # fmt: skip
     draw, place = _run(walk, room, max(EVENTS_ROOM, total))
     ends = np.append(0, np.cumsum(room.lengths))

@@ -18,6 +18,7 @@ from cepheid.arrays.columns import NO_VALUE
 from cepheid.events.temporal import FOREVER
 from cepheid.kernels import trailing
 from cepheid.kernels.compose import add_rows
+from cepheid.kernels.window_sums import sum_windows
 from cepheid.kinds.trend.listing.choose import Chooser
 from cepheid.kinds.trend.listing.enumerate import Found, Lister
 from cepheid.kinds.trend.listing.match_aggregates import numbers_of_matches
@@ -259,26 +260,26 @@ def _changes(job: Job, chosen: ChosenMatches, end: int) -> list[Changes]:
 def _sums_at(
     job: Job, chosen: ChosenMatches, key: Numbers, time: Numbers, width: int
 ) -> ChosenMatches:
-    """Add up, for keys and times, the matches that end by the time and began less than w ago."""
-    count = len(key)
-    found = ChosenMatches.nothing(job)
-    names = np.stack([chosen.key, chosen.high])
-    unique, rank = np.unique(
-        np.concatenate([names, [key, time], [key, time - width]], axis=1), axis=1,
-        return_inverse=True,
-    )  # fmt: skip
-    del unique
-    rank = rank.ravel()
-    mine, upto, past = np.split(rank, [names.shape[1], names.shape[1] + count])
-    first = np.searchsorted(mine, past, side="right")
-    last = np.searchsorted(mine, upto, side="right")
-    for begin, end in _shares(last - first):
-        lengths = (last - first)[begin:end]
-        owner = np.repeat(np.arange(end - begin), lengths)
-        place = np.arange(len(owner)) + np.repeat(
-            first[begin:end] - (np.cumsum(lengths) - lengths), lengths
-        )
-        inside = chosen.low[place] > time[begin:end][owner] - width
-        names_ = np.stack([key[begin:end], time[begin:end], time[begin:end]])
-        found = found.join(_summed(job, chosen.take(place[inside]), owner[inside], names_))
-    return found
+    """Add up, for keys and times, the matches that end by the time and began less than w ago.
+
+    Both are sorted by key and time.
+    """
+    keys = np.unique(key)
+    begin, end = (np.searchsorted(chosen.key, keys, side=side) for side in ("left", "right"))
+    time_ptr = np.append(np.searchsorted(key, keys), len(key))
+    leaving = np.lexsort((chosen.low, chosen.key))
+    nodes = 2 * int((end - begin).max(initial=0)) + 2
+    mins = chosen.values.shape[1]
+    values = np.full((len(key), mins), NO_VALUE, np.int64)
+    sums, times = [], np.ascontiguousarray(time)
+    for numbers, modulus in zip(chosen.numbers, (0, *job.moduli), strict=True):
+        total = np.zeros((len(key), numbers.shape[1]), numbers.dtype)
+        tree = np.zeros((1, nodes, numbers.shape[1]), numbers.dtype)
+        least = np.full((1, nodes, mins), NO_VALUE, np.int64)
+        sum_windows(
+            begin, end, time_ptr, chosen.high, chosen.low, leaving, times, width,
+            numbers[:, None], chosen.values[:, None], tree, least, numbers.dtype.type(0),
+            np.uint64(modulus or 1), total, values,
+        )  # fmt: skip
+        sums.append(total)
+    return ChosenMatches(key, time, time, values, tuple(sums))

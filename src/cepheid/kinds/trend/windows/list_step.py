@@ -10,7 +10,8 @@ LIMIT. The rows and their order do not depend on how the stream is cut into batc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +30,24 @@ from cepheid.kinds.trend.windows.match_tables import build_matches
 from cepheid.kinds.trend.windows.match_windows import Stretch, find_stretches
 from cepheid.kinds.trend.windows.step import PartitionState, admit, known_until, release
 from cepheid.patterns.segments import Segments
-from cepheid.plans.plan import WindowKind
+from cepheid.plans.plan import GlobalPredicate, WindowKind
 
 Tables = Iterator[pa.Table]
+
+
+class ListsMatches(Protocol):
+    """Lists the matches of segments, on the CPU or on a device."""
+
+    segments: Segments
+    rest: tuple[GlobalPredicate, ...]
+    """Conditions on whole matches that it does not check itself."""
+
+    def batches(self, most: int | None = None) -> Iterator[Found]:
+        """List the matches, in the order of their last events."""
+
+
+Listed = Callable[[Job, Stretch, Places], ListsMatches]
+"""Creates a lister of a stretch; the last argument finds the rows that end listed matches."""
 
 
 def step_matches(
@@ -72,11 +88,13 @@ def advance_matches(job: Job, state: PartitionState, until: int) -> tuple[Partit
 
 
 def finish_matches(
-    job: Job, state: PartitionState, batch: pa.Table | None = None, owned: Owned = EVERYTHING
-) -> tuple[PartitionState, Tables]:
+    job: Job, state: PartitionState, batch: pa.Table | None = None, owned: Owned = EVERYTHING,
+    listing: Listed | None = None,
+) -> tuple[PartitionState, Tables]:  # fmt: skip
     """List the matches that waited for the end of the stream.
 
-    ``batch`` are the last events, if they are known to be the last: this saves a step.
+    ``batch`` are the last events, if they are known to be the last: this saves a step. With
+    ``listing``, a device lists the matches.
     """
     state = state.copy()
     if is_enough(job, state):
@@ -88,7 +106,7 @@ def finish_matches(
     if not known:
         return state, iter(())
     rest = pa.concat_tables(known)
-    return state, _list(job, state, find_stretches(job, state, rest, None), owned)
+    return state, _list(job, state, find_stretches(job, state, rest, None), owned, listing)
 
 
 def is_enough(job: Job, state: PartitionState) -> bool:
@@ -107,12 +125,18 @@ def empty_matches(job: Job, schema: pa.Schema) -> pa.Table:
     return build_matches(job, nothing, none, Columns(table), 1)
 
 
-def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: Owned) -> Tables:
+def _list(
+    job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: Owned,
+    listing: Listed | None = None,
+) -> Tables:  # fmt: skip
     limit = job.plan.output.limit
     placed: Iterator[tuple[Found, NDArray[np.int64]]]
     for stretch in stretches:
         columns = stretch.question.columns
-        if stretch.walker is not None:
+        if listing is not None:
+            lister = listing(job, stretch, _wanted(job, stretch, owned))
+            placed = _placed(job, state, stretch, lister)
+        elif stretch.walker is not None:
             begins = stretch.start(stretch.segments)
             matches = stretch.walker.batches(_wanted(job, stretch, owned)(stretch.segments), limit)
             placed = ((found, begins[found.last]) for found in matches)
@@ -131,7 +155,7 @@ def _list(job: Job, state: PartitionState, stretches: Iterable[Stretch], owned: 
 
 
 def _placed(
-    job: Job, state: PartitionState, stretch: Stretch, lister: Lister
+    job: Job, state: PartitionState, stretch: Stretch, lister: ListsMatches
 ) -> Iterator[tuple[Found, NDArray[np.int64]]]:
     """List the matches of a stretch, each with the start of its window."""
     starts = stretch.start(lister.segments)
@@ -204,9 +228,12 @@ def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
     )  # fmt: skip
 
 
-def _judged(job: Job, state: PartitionState, stretch: Stretch, lister: Lister) -> Iterator[Found]:
+def _judged(
+    job: Job, state: PartitionState, stretch: Stretch, lister: ListsMatches
+) -> Iterator[Found]:
     """Filter the matches of a stretch by earlier windows and global predicates, or choose some."""
     if job.plan.skip is not None:
+        assert isinstance(lister, Lister), "a device chooses no matches"
         yield from choose(job, state, stretch, lister)
         return
     window = job.plan.window
@@ -215,6 +242,7 @@ def _judged(job: Job, state: PartitionState, stretch: Stretch, lister: Lister) -
     most = None if judges or stretch.earlier else job.plan.output.limit
     earlier = None
     if stretch.earlier:
+        assert isinstance(lister, Lister), "a device knows no earlier windows"
         step = window.slide if window.kind is WindowKind.COUNT else 1
         earlier = EarlierWindows(lister, stretch.earlier, step)
     dropped = events = 0

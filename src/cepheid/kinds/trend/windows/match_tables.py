@@ -195,8 +195,11 @@ def _only_place(mine: NDArray[np.bool_], found: Found) -> int | None:
     """Find the place of a variable where all matches bind the same variables in one order."""
     count = len(found)
     length = len(found.rows) // count if count else 0
-    if not length or not (found.ptr == np.arange(count + 1) * length).all():
+    if not length or not (np.diff(found.ptr) == length).all():
         return None
-    bound = found.variables.reshape(count, length)
-    places = np.flatnonzero(mine[bound[0]])
-    return int(places[0]) if len(places) == 1 and (bound == bound[0]).all() else None
+    bound = found.variables
+    places = np.flatnonzero(mine[bound[:length]])
+    # Each match is compared with the one before, which is much faster than all with the first.
+    return (
+        int(places[0]) if len(places) == 1 and (bound[length:] == bound[:-length]).all() else None
+    )

@@ -152,9 +152,10 @@ def _walker(
         or not is_walked(question, template)
     ):
         return None
-    if job.plan.window.kind is WindowKind.NONE:
+    windowed = job.plan.window.kind is not WindowKind.NONE
+    if not windowed:
         low = np.full(len(low), LONG_AGO)
-    walker = Walker(question, template, stamp, low)
+    walker = Walker(question, template, stamp, low, windowed=windowed)
     return walker if walker.fits else None
 
 

@@ -1,4 +1,4 @@
-"""Panes of a live query without partitions: summarised in parallel, multiplied when needed.
+"""Panes of a live query, or of its hot keys: summarised in parallel, multiplied when needed.
 
 Every bucket has its own panes and keeps their matrices until all windows that contain them are
 closed. When the watermark passes the ends of windows, each bucket emits the matrices of these
@@ -11,11 +11,12 @@ at most ``LIVE_PANES_MAX`` panes, however many events there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.events.temporal import FOREVER, LONG_AGO
@@ -43,6 +44,9 @@ EVENT_BYTES = 32
 """The approximate size of an event in a state or a shuffle."""
 
 STEP_ROWS = 1 << 18
+
+MakesSummariser = Callable[[Job, int], Summariser]
+"""Creates the summariser of a job, for panes of a length."""
 
 
 class _Panes(Meant):
@@ -79,42 +83,46 @@ def closing(window: WindowPlan, before: int | None, until: int) -> Closing | Non
 
 
 class LivePanes:
-    """The panes of one bucket: a matrix each, in time order, for every number format.
+    """The panes of one bucket: a matrix for each key, in time order, for every number format.
 
-    A pane of few events keeps the events, as long as they are smaller than a matrix.
+    A pane in which a key has few events keeps these, as long as they are smaller than a matrix.
     """
 
-    def __init__(self, job: Job, pane: int, events: pa.Table, summaries: list[Summary]) -> None:
+    def __init__(
+        self, job: Job, pane: int, events: pa.Table, keys: KeyTable, summaries: list[Summary]
+    ) -> None:
         self.job, self.pane = job, pane
-        self.events, self.summaries = events, summaries
+        self.events, self.keys, self.summaries = events, keys, summaries
 
     @staticmethod
     def start(job: Job, pane: int, schema: pa.Schema) -> LivePanes:
         """Create the panes before the first event."""
         none = Summariser(job, pane).close()[1]
-        return LivePanes(job, pane, schema.empty_table(), none)
+        keys = KeyTable(job.plan.partition.attributes)
+        return LivePanes(job, pane, schema.empty_table(), keys, none)
 
-    def feed(self, fresh: pa.Table) -> LivePanes:
-        """Add events, which come in time order, to the panes."""
+    def feed(self, fresh: pa.Table, make: MakesSummariser = Summariser) -> LivePanes:
+        """Add events, which come in time order, to the panes; tasks may have a GPU for that."""
         events = pa.concat_tables([self.events, fresh])
         if not len(events):
             return self
         panes = read_times(Columns(events), self.job.plan.time) // self.pane
-        edges = np.concatenate([[0], np.flatnonzero(np.diff(panes)) + 1, [len(panes)]])
-        counts = np.diff(edges)
+        number = self.keys.number(Columns(events))
+        base, count = int(panes[0]), len(self.keys)
+        pairs, place, counts = _pairs((panes - base) * count + number, sorted_=count == 1)
+        # Time advances, so only a pane that goes on has a matrix and gets more events.
+        first = self.summaries[0]
         dense = counts >= self._few()
-        # Time advances, so only the last pane that has a matrix can get more events.
-        dense |= np.isin(panes[edges[:-1]], self.summaries[0].pane[-1:])
+        dense |= np.isin(pairs, ((first.pane - base) * count + first.key)[first.pane >= base])
         if not dense.any():
-            return LivePanes(self.job, self.pane, events, self.summaries)
+            return LivePanes(self.job, self.pane, events, self.keys, self.summaries)
         ready, few = events, events.slice(0, 0)
         if not dense.all():
-            chosen = np.repeat(dense, counts)
+            chosen = dense[place]
             ready, few = events.filter(pa.array(chosen)), events.filter(pa.array(~chosen))
-        made = [self.summaries, summarised(self.job, self.pane, ready)]
-        return LivePanes(
-            self.job, self.pane, few, _multiplied(self.job, joined(zip(*made, strict=True)))
-        )
+        made = [self.summaries, summarised(self.job, self.pane, ready, self.keys, make)]
+        whole = _multiplied(self.job, joined(zip(*made, strict=True)), len(self.keys))
+        return LivePanes(self.job, self.pane, few, self.keys, whole)
 
     def _few(self) -> float:
         """Compute the number of events from which a matrix is smaller."""
@@ -129,28 +137,32 @@ class LivePanes:
             kept.append(summary.take(np.flatnonzero((starts >= begin) & (starts < end))))
         panes = read_times(Columns(self.events), self.job.plan.time) // self.pane * self.pane
         events = self.events.filter(pa.array((panes >= begin) & (panes < end)))
-        return LivePanes(self.job, self.pane, events, kept)
+        return LivePanes(self.job, self.pane, events, self.keys, kept)
 
     def __len__(self) -> int:
         return len(self.summaries[0].pane) + len(self.events)
 
     def parts(self) -> tuple[bytes, bytes]:
         """Serialize events and matrices."""
-        keys, every = KeyTable(()), np.ones(1, np.bool_)
-        matrices = stretch_to_bytes(self.job, keys, self.summaries, self.events.schema, every)
+        used = np.zeros(len(self.keys), np.bool_)
+        used[self.summaries[0].key] = True
+        matrices = stretch_to_bytes(self.job, self.keys, self.summaries, self.events.schema, used)
         return pack_table(self.events) if len(self.events) else b"", matrices
 
     @staticmethod
     def of_parts(
         job: Job, pane: int, schema: pa.Schema, parts: Iterable[tuple[bytes, bytes]]
     ) -> LivePanes:
-        """Combine the panes of one or several buckets; no two buckets share a pane."""
+        """Combine the panes of one or several buckets; no two of them share a pane of a key."""
         whole = LivePanes.start(job, pane, schema)
         tables, made = [whole.events], [whole.summaries]
         for events, matrices in parts:
             tables += [unpack_table(events)] if events else []
-            made += [stretch_from_bytes(matrices)[1]] if matrices else []
-        return LivePanes(job, pane, pa.concat_tables(tables), joined(zip(*made, strict=True)))
+            if matrices:
+                names, summaries = stretch_from_bytes(matrices)
+                made.append(renumbered(summaries, whole.keys.number(Columns(names))))
+        found = joined(zip(*made, strict=True))
+        return LivePanes(job, pane, pa.concat_tables(tables), whole.keys, found)
 
     def to_bytes(self) -> bytes:
         """Serialize the panes as a state."""
@@ -178,36 +190,58 @@ class LivePanes:
         job, composer = self.job, Composer(self.job)
         made = [self.summaries]
         if len(self.events):
-            # All events of a pane are from one bucket, and in order there.
-            panes = read_times(Columns(self.events), job.plan.time) // self.pane
-            events = self.events.take(np.argsort(panes, kind="stable"))
-            made.append(summarised(job, self.pane, events))
+            # All events of a pane of a key are from one bucket, and in order there.
+            times = read_times(Columns(self.events), job.plan.time)
+            events = self.events.take(np.argsort(times, kind="stable"))
+            made.append(summarised(job, self.pane, events, self.keys))
         whole = []
         for summary in joined(zip(*made, strict=True)):
             ordered = summary.take(np.argsort(summary.pane, kind="stable"))
             whole.append(ordered._replace(pane=ordered.pane * self.pane // composer.pane))
-        composer.add(key_table(KeyTable(()), np.arange(1), self.events.schema), whole)
+        every = np.arange(len(self.keys))
+        composer.add(key_table(self.keys, every, self.events.schema), whole)
         return composer.finish((since, until)), composer.keys
 
 
-def summarised(job: Job, pane: int, events: pa.Table) -> list[Summary]:
-    """Compute the matrices of panes from events in time order."""
-    summariser = Summariser(job, pane)
-    for begin in range(0, len(events), STEP_ROWS):
-        summariser.feed(events.slice(begin, STEP_ROWS))
-    return summariser.close()[1]
+def summarised(
+    job: Job, pane: int, events: pa.Table, keys: KeyTable, make: MakesSummariser = Summariser
+) -> list[Summary]:
+    """Compute the matrices of panes from events in time order; keys get the numbers of a table."""
+    summariser = make(job, pane)
+    rows = max(STEP_ROWS, summariser.step_rows)
+    for begin in range(0, len(events), rows):
+        summariser.feed(events.slice(begin, rows))
+    found, summaries = summariser.close()
+    names = key_table(found, np.arange(len(found)), events.schema)
+    return renumbered(summaries, keys.number(Columns(names)))
 
 
-def _multiplied(job: Job, summaries: list[Summary]) -> list[Summary]:
-    """Multiply matrices of the same pane; one that continued in this micro-batch has two."""
+def renumbered(summaries: list[Summary], number: NDArray[np.int64]) -> list[Summary]:
+    """Give the keys of matrices other numbers."""
+    return [summary._replace(key=number[summary.key]) for summary in summaries]
+
+
+def _pairs(codes: NDArray[np.int64], *, sorted_: bool) -> tuple[Any, Any, Any]:
+    """Return the distinct codes, the place of each event's code among them, and their counts."""
+    if not sorted_:
+        return np.unique(codes, return_inverse=True, return_counts=True)
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1, [len(codes)]])
+    counts = np.diff(edges)
+    return codes[edges[:-1]], np.repeat(np.arange(len(counts)), counts), counts
+
+
+def _multiplied(job: Job, summaries: list[Summary], keys: int) -> list[Summary]:
+    """Multiply matrices of a key in the same pane; one that goes on has two."""
     found = []
     for run, summary in zip(runs_of(job, one_pane(1), wide=True), summaries, strict=True):
-        panes, number = np.unique(summary.pane, return_inverse=True)
-        if len(panes) == len(number):
+        base = int(summary.pane.min(initial=FOREVER))
+        codes = (summary.pane - base) * keys + summary.key
+        pairs, number = np.unique(codes, return_inverse=True)
+        if len(pairs) == len(number):
             found.append(summary)
             continue
-        # Each pane becomes a key, and all are open: matrices of one key are multiplied.
-        run.grow(len(panes))
+        # Each pair becomes a key, and all are open: matrices of one key are multiplied.
+        run.grow(len(pairs))
         run.opened[:] = 0
         compose.compose_panes(
             run.program.tables().counts, run.V, run.M, run.start, run.one, run.exponent,
@@ -216,5 +250,6 @@ def _multiplied(job: Job, summaries: list[Summary]) -> list[Summary]:
             run.modulus, *run.rows_room(),
         )  # fmt: skip
         product = take_open(run)
-        found.append(product._replace(key=np.zeros_like(panes), pane=panes[product.key]))
+        pane, key = np.divmod(pairs[product.key], keys)
+        found.append(product._replace(key=key, pane=pane + base))
     return found

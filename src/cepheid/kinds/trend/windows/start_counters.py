@@ -1,16 +1,20 @@
-"""Trailing windows by counters for every start, where that costs less than two stacks.
+"""Trailing windows by sums over all starts, or by counters for every start, instead of two stacks.
 
-Both are exact up to 2^53 matches; larger counts may differ in the last digit of a double.
+Counts of patterns without loops take O(1) an event with sums. Other aggregates have counters where
+that costs less than two stacks. All are exact up to 2^53 matches, which sums never exceed; larger
+counts may differ in the last digit of a double.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.kernels import start_counters
+from cepheid.kernels import start_counters, start_sums
 from cepheid.kernels.linear import OK
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Events
@@ -20,6 +24,10 @@ from cepheid.kinds.trend.program.wide import fit_doubles
 EVENT_NS, COUNTER_NS, AGGREGATE_NS, STACK_NS = 30.0, 0.5, 4.0, 120.0
 """Measured costs: an event; a counter of an active start; one with sums or extremes; and for two
 stacks an entry of a matrix of every event."""
+
+
+EXACT = 1 << 53
+"""Doubles hold all whole numbers up to it."""
 
 
 class Changes(NamedTuple):
@@ -54,12 +62,8 @@ def count_by_starts(
     seg = np.concatenate([[0], changed, [len(events.ts)]]).astype(np.int64)
     codes = events.codes.astype(np.int32, copy=False)
     width = job.plan.window.within
-    total, most = start_counters.active_starts(events.ts, codes, begins, seg, width)
+    counts = program.tables().counts
     parts, mins = len(job.parts), len(job.extremes)
-    if not is_cheaper(program.size, parts, mins, len(codes), total):
-        return None
-    wcol, xcol = job.columns_of(program)
-    room = 2 * most + 1
     rows_room = len(codes) * (2 if expiries else 1)
     out: tuple[NDArray[Any], ...] = (
         np.empty(rows_room, np.int64),
@@ -69,17 +73,78 @@ def count_by_starts(
         np.empty((rows_room, parts), np.complex128),
         np.empty((rows_room, mins), np.int64),
     )
+    summed = events_max(plain.target, source, begins, counts) if parts + mins == 1 else 0
+    if summed:
+        starts = np.count_nonzero(begins[codes])
+        square = (program.size, program.size)
+        status, rows = start_sums.sum_starts(
+            plain.target, source, begins, counts, events.ts, codes, seg, fresh, width, until,
+            expiries, summed, np.zeros(square, np.int64), np.zeros(square, np.int64),
+            np.zeros(program.size, np.int64), np.empty((starts, program.size), np.int64),
+            np.empty(starts, np.int64), np.empty(starts, np.int64), out,
+        )  # fmt: skip
+        if status == OK:
+            return _changes(events, seg, rows, out)
+    total, most = start_counters.active_starts(events.ts, codes, begins, seg, width)
+    if not is_cheaper(program.size, parts, mins, len(codes), total):
+        return None
+    wcol, xcol = job.columns_of(program)
+    room = 2 * most + 1
     status, rows = start_counters.count_starts(
-        plain.target, source, begins, program.tables().counts, program.tables().variable,
+        plain.target, source, begins, counts, program.tables().variable,
         events.ts, codes, events.weights.astype(np.float64, copy=False), events.values, wcol,
         xcol, seg, fresh, width, until, expiries, np.zeros((program.size, parts, room)),
         np.zeros((program.size, mins, room), np.int64), np.zeros(room, np.int64),
         np.zeros((parts, room)), out,
     )  # fmt: skip
-    if status != OK:
-        return None
-    part, *rest = (array[:rows].copy() for array in out)
+    return _changes(events, seg, rows, out) if status == OK else None
+
+
+def _changes(
+    events: Events, seg: NDArray[np.int64], rows: int, out: tuple[NDArray[Any], ...]
+) -> Changes:
+    # What was not written takes no memory, so nothing is copied.
+    part, *rest = (array[:rows] for array in out)
     return Changes(events.key[seg[part]], *rest)
+
+
+def events_max(
+    target: NDArray[np.int64], source: NDArray[np.int64], begins: NDArray[np.bool_],
+    counts: NDArray[np.bool_],
+) -> int:  # fmt: skip
+    """Return the most events of a window by which sums over starts are exact, 0 if none are.
+
+    A match is a path of configurations without a loop, and an event extends to one of them only. So
+    m events have at most (m / l)^l matches for each path of length l.
+    """
+    edges = {(int(r), int(target[c])) for c in range(len(target)) for r in source[c] if r >= 0}
+    first = {int(target[c]) for c in np.flatnonzero(begins)}
+    paths: dict[int, int] = {}
+    ends, length = dict.fromkeys(first, 1), 1
+    while ends:
+        if length > len(counts):
+            return 0  # A loop.
+        paths[length] = sum(number for q, number in ends.items() if counts[q])
+        after: dict[int, int] = {}
+        for r, t in edges:
+            if r in ends:
+                after[t] = after.get(t, 0) + ends[r]
+        ends, length = after, length + 1
+    least, most = 0, EXACT
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (
+            (middle, most) if _matches_max(paths, middle) <= EXACT else (least, middle - 1)
+        )
+    return least
+
+
+def _matches_max(paths: Mapping[int, int], events: int) -> float:
+    """Bound the matches of so many events by the number of paths of each length."""
+    try:
+        return sum(number * (events / size) ** size for size, number in paths.items())
+    except OverflowError:
+        return inf
 
 
 def is_cheaper(size: int, parts: int, mins: int, events: int, active: int) -> bool:

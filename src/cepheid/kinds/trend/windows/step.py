@@ -2,6 +2,7 @@
 
     step(job, state, batch)     ->  (state, rows)
     advance(job, state, until)  ->  (state, rows of the windows that end by a time)
+    step_until(job, state, batch, until)  ->  both, in one pass over the state
     finish(job, state)          ->  (state, rows of the windows that the end of the stream closes)
 
 ``step`` changes neither of its arguments. Batches are in time order; the rows do not depend on how
@@ -17,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.arrays.columns import Columns, EventArrays, KeyTable, read_times
+from cepheid.arrays.columns import Columns, EventArrays, KeyTable, look_up_codes, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.temporal import FOREVER, LONG_AGO
-from cepheid.kernels.columns import look_up, scan_times
+from cepheid.kernels.columns import scan_times
 from cepheid.kernels.distinct import distinct
 from cepheid.kinds.trend.program.apart_state import ApartRun
 from cepheid.kinds.trend.program.choosing_state import ChoosingRun
@@ -203,7 +204,7 @@ def admit_events(
     """
     whole = batch if held is None else pa.concat_tables([held, batch])
     times = read_times(Columns(whole), time)
-    _check_order(times, last, time, 0 if held is None else len(held))
+    check_order(times, last, time, 0 if held is None else len(held))
     if not len(times):
         return None, held, last
     ready = len(times)
@@ -243,16 +244,35 @@ def advance(
     return state, nothing
 
 
+def step_until(
+    job: Job, state: PartitionState, batch: pa.Table, until: int
+) -> tuple[PartitionState, list[list[Rows]]]:
+    """Process a batch and close the windows that end by a time, as ``step`` and ``advance`` do.
+
+    All events are earlier than ``until``, so that none of them waits for others of its time.
+    """
+    if job.marked is not None:
+        state, first = step(job, state, batch)
+        state, second = advance(job, state, until)
+        return state, [before + after for before, after in zip(first, second, strict=True)]
+    ready, held, _ = admit_events(batch, state.held, state.last, job.plan.time, whole_times=False)
+    if ready is None:
+        return advance(job, state, until)
+    state = state.copy()
+    state.held, state.last = held, until
+    return state, process(job, state, Columns(ready), flush_until=until)
+
+
 def finish(job: Job, state: PartitionState) -> tuple[PartitionState, list[list[Rows]]]:
     """Return the rows of all open windows; the stream has ended."""
     state = state.copy()
     return state, close(job, state)
 
 
-def close(job: Job, state: PartitionState) -> list[list[Rows]]:
-    """Return the rows of all open windows as ``finish`` does, in place."""
+def close(job: Job, state: PartitionState, rest: Columns | None = None) -> list[list[Rows]]:
+    """Return the rows of all open windows as ``finish`` does, in place, after the last events."""
     rows: list[list[Rows]] = [[] for _ in range(job.outputs)]
-    held = release(job, state, None)
+    held = release(job, state, None) if rest is None else rest.batch
     if job.looks_back:
         last = held
         if last is None and state.events is not None:
@@ -261,7 +281,7 @@ def close(job: Job, state: PartitionState) -> list[list[Rows]]:
             rows = _look_back(job, state, last, None)
         return rows
     if held is not None:
-        rows = process(job, state, Columns(held), flush_until=None)
+        rows = process(job, state, rest or Columns(held), flush_until=None)
     elif state.kept is not None and job.plan.window.kind in (WindowKind.COUNT, WindowKind.TRAILING):
         none = state.kept.take(slice(0, 0))
         if job.plan.window.kind is WindowKind.COUNT:
@@ -394,7 +414,7 @@ def _process_trailing(
     return rows
 
 
-def _check_order(times: NDArray[np.int64], last: int | None, name: str, held: int) -> None:
+def check_order(times: NDArray[np.int64], last: int | None, name: str, held: int) -> None:
     """Report the first event that comes before its predecessor."""
     back, _ = scan_times(times)
     if last is not None and len(times) > held and times[held] < last:
@@ -437,7 +457,7 @@ def _codes_of_events(job: Job, program: Program, bits: NDArray[Any]) -> NDArray[
     if bits.dtype == np.uint8:
         table = job.byte_codes(program)
         codes = np.empty(len(bits), np.uint8)
-        look_up(bits, table, codes)
+        look_up_codes(bits, table, codes)
         if len(codes) == 0 or codes.max() < UNKNOWN_CODE:
             return codes
     seen, inverse = _distinct(bits)

@@ -8,7 +8,7 @@ a stream, there is one bucket.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from cepheid.kinds.selection.live_streams import StreamsJob, check_number, colum
 from cepheid.language import tree
 from cepheid.plans.plan import SelectPlan
 from cepheid.runtimes.spark import stream_tasks as tasks
+from cepheid.runtimes.spark.decisions import Told, counting_of
 from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.selection.rows import (
@@ -30,11 +31,14 @@ from cepheid.runtimes.spark.selection.rows import (
     filtered,
     stream_of,
 )
+from cepheid.runtimes.spark.shed_tasks import send_shed, take_shed_turns
+from cepheid.runtimes.spark.shedding import SHED_FIELD, shed_of
 from cepheid.runtimes.spark.stream import (
     Delays,
     ReadColumns,
     bucket_count,
     buckets_of,
+    delay_of,
     late_events,
     live_notices,
     output_of_turns,
@@ -80,9 +84,16 @@ def aggregate_output(
         keys = [canonical(projected, name) for name in attributes]
         projected = projected.withColumn(BUCKET, sf.pmod(sf.hash(*keys), sf.lit(len(buckets))))
     notices = live_notices([plan])
-    send = notices.watched(spark, tasks.send_stream(work, buckets, arriving=arriving))
-    sent = projected.mapInArrow(send, tasks.SENT_DDL)
-    output = output_of_turns(sent, delays, tasks.take_turns(work), results)
+    counting = counting_of(spark, attributes, len(buckets), splits=False)
+    send = tasks.send_stream(work, buckets, arriving=arriving, counting=counting)
+    turns = tasks.take_turns(work)
+    shed = shed_of(plan, delays.asked, results, partial(delay_of, spark, name="shed"))
+    if shed is not None:
+        send = send_shed(work, buckets, shed, Told().teller(spark), arriving)
+        turns = take_shed_turns(work, shed, buckets[0])
+        results = results.append(SHED_FIELD)
+    sent = projected.mapInArrow(notices.watched(spark, send), tasks.SENT_DDL)
+    output = output_of_turns(sent, delays, turns, results)
     output.decode.update(read.decode)
     return output._replace(finish=notices.finish)
 

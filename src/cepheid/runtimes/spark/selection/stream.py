@@ -64,8 +64,8 @@ def stream_select(
         helps = ('leave `late="side"` out, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E405", why, helps=helps)], plan.text)
     if asked.late == "correct":
-        why = "rows of a SELECT are final"
-        helps = ("write the aggregates as a pattern query: `RETURN COUNT(*) PATTERN A`",)
+        why = "a late event of a join would need all events of the other stream"
+        helps = ('use `late="side"`, or give a longer watermark',)
         raise UnsupportedError([Diagnostic("E407", why, helps=helps)], plan.text)
     if asked.idle is not None and (why := why_no_idle(plan.select)):
         helps = ("leave `idle` out, and send an event with a later time from time to time",)
@@ -74,7 +74,8 @@ def stream_select(
     planned = with_schemas(compiled, [events_schema(frame) for frame in frames])
     if planned.select.kind is not SelectKind.FILTER:
         set_up(frames[0].sparkSession)
-    delays = Delays.of(frames[0].sparkSession, asked)
+    sheds = planned.select.kind is SelectKind.AGGREGATE
+    delays = Delays.of(frames[0].sparkSession, asked, sheds=sheds)
     checked = _checked(planned, frames, delays)
 
     def bad() -> DataFrame:

@@ -1,0 +1,100 @@
+"""Lines of JSON in, a table out; a field that is a number here and a text there is text.
+
+Arrow gives every field the type of its first value and refuses others. Logs that several programs
+wrote have such fields, so those lines are written anew, with texts, and read again.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from pyarrow import json
+
+BLOCK_BYTES = 1 << 24
+"""Arrow makes chunks of as many bytes; work on each has costs of its own."""
+
+_CHANGED = "changed from"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_NUMBERS, _AS_THEY_ARE = (int, float), (str, type(None))
+
+_Shape = tuple[tuple[str, ...], tuple[type, ...]]
+"""The names of the fields of a line, and the types of their values."""
+
+
+def read_json_lines(file: Path, texts: pa.Schema) -> pa.Table:
+    """Read a file of lines of JSON, which may be compressed.
+
+    Parameters
+    ----------
+    texts
+        The columns that stay text even if Arrow would read times.
+
+    Raises
+    ------
+    ArrowInvalid
+        If a line is no object of JSON, or the fields inside of an object change their type.
+    """
+    form = json.ParseOptions(explicit_schema=texts or None)
+    blocks = json.ReadOptions(block_size=BLOCK_BYTES)
+    try:
+        return json.read_json(file, blocks, form)
+    except pa.ArrowInvalid as error:
+        if _CHANGED not in str(error):
+            raise
+        lines = _with_texts(file)
+        if lines is None:
+            raise
+    return json.read_json(io.BytesIO(lines), blocks, form)
+
+
+def _with_texts(file: Path) -> bytes | None:
+    """Write fields of several types as texts; None if there are none, or a line is no object.
+
+    Lines of one program have the same fields of the same types, their *shape*, so few shapes tell
+    of all lines; only lines of a shape with a field to change are written anew.
+    """
+    with pa.input_stream(str(file)) as source:
+        lines = [line for line in source.read().split(b"\n") if line.strip()]
+    shapes: dict[_Shape, int] = {}
+    numbers = []
+    try:
+        for line in lines:
+            row = _decode(line)
+            if not isinstance(row, dict):
+                return None
+            shape = (tuple(row), tuple(map(type, row.values())))
+            numbers.append(shapes.setdefault(shape, len(shapes)))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    changed = _fields_to_change(shapes)
+    if not any(changed):
+        return None
+    for place, number in enumerate(numbers):
+        if changed[number]:
+            row = _decode(lines[place])
+            row.update((name, _encode(row[name]).decode()) for name in changed[number])
+            lines[place] = _encode(row)
+    return b"\n".join(lines)
+
+
+def _fields_to_change(shapes: Iterable[_Shape]) -> list[list[str]]:
+    """Find the fields of each shape that are no texts, and of another type in another shape."""
+    kinds: dict[str, set[str]] = {}
+    for names, types in shapes:
+        for name, kind in zip(names, types, strict=True):
+            if kind is not type(None):
+                kinds.setdefault(name, set()).add("number" if kind in _NUMBERS else kind.__name__)
+    mixed = {name for name, found in kinds.items() if len(found) > 1}
+    return [
+        [
+            name
+            for name, kind in zip(names, types, strict=True)
+            if name in mixed and kind not in _AS_THEY_ARE
+        ]
+        for names, types in shapes
+    ]

@@ -1,0 +1,142 @@
+r"""Find the few texts of a column for which a condition can be true at all.
+
+``LOWER(Image) LIKE '%\\cmd.exe'`` is true only of texts that have ``\cmd.exe`` in them: its
+*needle*. One pass over the texts of a column finds those that have four bytes of a needle, for
+thousands of conditions at once; only these are evaluated. The four bytes are those of the needle
+that are rarest among the first texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cepheid.expressions import tree
+from cepheid.expressions.text_functions import fixed_parts
+from cepheid.expressions.vectors import plain_texts
+from cepheid.kernels.grams import SIZE, WIDTH, count_grams, find_grams, slots_of
+
+SAMPLE = 1 << 14
+"""Texts whose grams are counted to find rare ones."""
+
+Places = NDArray[np.int64]
+
+
+def needles_of(condition: tree.Expression) -> frozenset[bytes]:
+    """Return texts of which each value that meets a condition on one column has one in it.
+
+    None if nothing is known, or if a text would be too short to be looked for.
+    """
+    match condition:
+        case tree.Like(
+            operand=tree.Attribute(), pattern=tree.Literal(value=str(pattern)), negated=False
+        ):
+            return _long_enough([max(fixed_parts(pattern, condition.escape), key=len)])
+        case (
+            tree.Binary(operator="=", left=tree.Attribute(), right=tree.Literal(value=str(text)))
+            | tree.Binary(operator="=", left=tree.Literal(value=str(text)), right=tree.Attribute())
+        ):
+            return _long_enough([text])
+        case tree.InList(operand=tree.Attribute(), items=items, negated=False):
+            texts = [item.value if isinstance(item, tree.Literal) else "" for item in items]
+            return _long_enough([text if isinstance(text, str) else "" for text in texts])
+    return frozenset()
+
+
+def _long_enough(texts: Iterable[str]) -> frozenset[bytes]:
+    found = frozenset(text.encode() for text in texts)
+    return found if all(len(text) >= WIDTH for text in found) else frozenset()
+
+
+class Needles:
+    """The needles of many conditions on one column."""
+
+    def __init__(self, needles: Iterable[bytes]) -> None:
+        self._needles = sorted(set(needles))
+        self._grams: NDArray[np.int64] | None = None
+        self._following = np.zeros(0, np.int64)
+        self._table = np.full(SIZE, -1, np.int64)
+        self._numbers: dict[bytes, int] = {}
+        self._room = 4096
+
+    def find(self, texts: pa.Array[Any]) -> Found:
+        """Find the places of texts that have a gram of each needle."""
+        data, offsets = _bytes_of(plain_texts(texts))
+        if self._grams is None:
+            self._choose(data, offsets[: SAMPLE + 1])
+        assert self._grams is not None, "grams were chosen"
+        while True:
+            places, numbers = np.empty(self._room, np.int64), np.empty(self._room, np.int64)
+            seen = np.full(len(self._grams), -1, np.int64)
+            count = int(
+                find_grams(
+                    data, offsets, self._table, self._grams, self._following, seen, places, numbers
+                )
+            )
+            if count <= self._room:
+                return Found(self._numbers, places[:count], numbers[:count], len(self._grams))
+            self._room = count
+
+    def _choose(self, data: NDArray[np.uint8], offsets: Places) -> None:
+        """Choose the rarest gram of each needle, by the first texts."""
+        counts = np.zeros(SIZE, np.int64)
+        count_grams(data, offsets, counts)
+        numbers: dict[int, int] = {}
+        for needle in self._needles:
+            every = _grams_of(needle)
+            rarest = int(every[np.argmin(counts[slots_of(every)])])
+            self._numbers[needle] = numbers.setdefault(rarest, len(numbers))
+        self._grams = np.array([*numbers], np.int64)
+        self._following = np.full(len(numbers), -1, np.int64)
+        for number, slot in enumerate(slots_of(self._grams).tolist()):
+            self._following[number], self._table[slot] = self._table[slot], number
+
+
+class Found:
+    """The places of texts by needle."""
+
+    def __init__(
+        self, numbers: dict[bytes, int], places: Places, grams: Places, count: int
+    ) -> None:
+        self._numbers = numbers
+        order = np.argsort(grams, kind="stable")
+        self._places = places[order]
+        self._begins = np.searchsorted(grams[order], np.arange(count + 1)).tolist()
+
+    def places_of(self, needles: frozenset[bytes]) -> Places:
+        """Return the places of texts that may have one of some needles, in order."""
+        parts = []
+        for needle in needles:
+            number = self._numbers[needle]
+            begin, end = self._begins[number], self._begins[number + 1]
+            if begin < end:
+                parts.append(self._places[begin:end])
+        if not parts:
+            return _NOWHERE
+        return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+
+
+def _grams_of(needle: bytes) -> NDArray[np.int64]:
+    one = np.frombuffer(needle, np.uint8).astype(np.int64)
+    count = len(one) - WIDTH + 1
+    shifts = range(8 * (WIDTH - 1), -1, -8)
+    return sum((one[at : at + count] << shift for at, shift in enumerate(shifts)), _ZERO)
+
+
+_ZERO = np.zeros(1, np.int64)
+_NOWHERE = np.zeros(0, np.int64)
+
+
+def _bytes_of(texts: pa.Array[Any]) -> tuple[NDArray[np.uint8], Places]:
+    """View the bytes of texts, and copy where each begins."""
+    wide = pa.types.is_large_string(texts.type)
+    buffers: list[Any] = texts.buffers()
+    _, starts, data = buffers
+    offsets = np.frombuffer(starts, np.int64 if wide else np.int32)
+    kept = offsets[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    view = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return view, kept
