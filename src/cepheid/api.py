@@ -101,14 +101,13 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         format
             ``"text"``, ``"mermaid"`` (a flowchart of the pattern) or ``"json"`` (the plan itself).
         engine
-            ``"spark"`` adds to the text how Spark cuts the work into tasks, ``"gpu"`` whether the
-            query would run on a GPU of this machine.
+            ``"spark"`` adds how Spark cuts the work into tasks, ``"gpu"`` if a GPU would run it.
         store
             An event store, or a dict of them by name: explains which part the query reads.
         analyze
-            Run the query over ``events`` (and ``spark``), as :meth:`run` takes them, and report
-            events, state, rows, seconds and bytes; with ``store``, what it reads. Without it,
-            ``engine="spark"`` estimates the seconds of all strategies over ``events``.
+            Run the query over ``events`` (and ``spark``), as :meth:`run` takes them, or look at a
+            live query of Spark: events, state, rows, seconds, bytes, decisions; or, with ``store``,
+            what it reads. ``engine="spark"`` instead estimates all strategies over ``events``.
         changes
             Add how rows follow a table that changes.
         """
@@ -321,6 +320,7 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         hot_keys: str | None = None,
         shed: str | None = None,
         shed_notes: str | None = None,
+        latency: str | None = None,
     ) -> Any:
         """Run the query over a live stream; each row of a closed window is emitted once.
 
@@ -329,29 +329,29 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         events
             A streaming DataFrame of Spark; for a SELECT over two streams a dict by name.
         watermark
-            How far events may be behind the latest one, such as ``"10 seconds"``, or
-            ``"carried"`` by events that are rows of a query with ``marks``.
+            How far events may be behind the latest one (``"10 seconds"``), or ``"carried"`` by
+            events that are rows of a query with ``marks``.
         late
-            The treatment of events behind the watermark, which are always counted; ``"side"``
-            also returns them. With ``"correct"`` those within ``allowed_lateness`` change rows
-            that left, by ``op`` (insert, update, delete) and a higher ``version`` or ``row_id``.
+            The treatment of events behind the watermark, always counted; ``"side"`` returns them,
+            too. With ``"correct"`` those within ``allowed_lateness`` change rows that left.
         bad
             The treatment of records that are no events: unreadable, without a time or a key, or
             ahead of the clock; as for ``late``, and ``"fail"`` stops the query (E526).
         max_ahead, allowed_lateness
             How far a time may be ahead of the clock, that of the micro-batch in Spark's log; with
             ``late="correct"``, how far behind the watermark events may come.
-        idle
-            How long the source may be silent before time goes on without events (``"1 minute"``).
-        since, backfill
-            The time from which on live events count, and a store that has those before it.
+        idle, since, backfill
+            How long the source may be silent before time goes on without events (``"1 minute"``);
+            the time from which on live events count, and a store that has those before it.
         changes, marks
-            The stream is a changelog, as for :meth:`run`, and so are the rows; whether the rows of
-            a pipeline carry its watermark, in a column ``_watermark``.
+            The stream is a changelog, as for :meth:`run`, and so are the rows; whether rows carry
+            the watermark of a pipeline, in a column ``_watermark``.
         hot_keys, shed, shed_notes
             Folders that all workers see: keys noted in the first are split over buckets; if
             micro-batches take longer than ``shed`` says (``"2 seconds"``), events are dropped,
             which is noted in the last, and counted in a column ``shed`` of rows.
+        latency
+            How long a row may wait (``"1 second"``): micro-batches take as much as this allows.
 
         Returns
         -------
@@ -363,9 +363,9 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
         BindError, UnsupportedError
             As for :meth:`run`; E405 if windows never close, E406, E407 for ``idle``, ``late``.
         """
-        given = (watermark, late, bad, max_ahead, idle, allowed_lateness, changes, marks)
+        given = (watermark, late, bad, max_ahead, idle, allowed_lateness, changes, marks, False)
         past = runtimes.with_past(self, events, runtimes.Past(backfill, since, changes))
-        asked = options.LiveOptions(*given, hot_keys=hot_keys, shed=shed, shed_notes=shed_notes)
+        asked = options.LiveOptions(*given, hot_keys, shed, shed_notes, latency)
         return runtimes.stream(self, past, asked)
 
     def live(

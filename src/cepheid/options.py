@@ -53,6 +53,8 @@ class LiveOptions(NamedTuple):
     """Time that a micro-batch may take before events are dropped; None if none ever is."""
     shed_notes: str | None = None
     """A folder in which it is noted what is dropped."""
+    latency: str | None = None
+    """How long a row may wait; the limit of the source follows it."""
 
 
 class Held(StrEnum):
@@ -176,6 +178,12 @@ def holder_of(events: object) -> Held:
         return Held.TABLE
     message = f"events are a path, an event store, a Spark DataFrame, {IN_PROCESS}, not "
     refuse("E592", message + _kind(events), *_way_out(events))
+
+
+def is_running(events: object) -> bool:
+    """Check whether this is a live query that Spark runs, without importing Spark."""
+    kind = type(events)
+    return kind.__module__.partition(".")[0] == "pyspark" and kind.__name__ == "StreamingQuery"
 
 
 def is_frame(events: object) -> bool:
@@ -311,8 +319,13 @@ def check_explain(
         return
     if events is None:
         unused("analyze", "it runs the query, over events", "pass `events` or `store`")
-    del given["events"], given["spark"]
+    is_live = is_running(events)
+    del given["events"]
+    if not is_live:
+        del given["spark"]
     _refuse_given(given, "the events have their columns, and say where the query runs")
+    if is_live:
+        return
     check_run(events, spark=spark, strategy=None, device="cpu", streams=streams, text="")
 
 

@@ -22,6 +22,7 @@ def sql(
     bad: str = "drop",
     max_ahead: str = "1 day",
     idle: str | None = None,
+    latency: str | None = None,
 ) -> Any:
     """Run SQL with MATCH_RECOGNIZE clauses, on Spark or in process.
 
@@ -53,7 +54,7 @@ def sql(
         number of rows tried, and of partial matches remembered (E612, E616).
     watermark
         The allowed lateness of a stream, such as ``"10 seconds"``; a stream needs it.
-    bad, max_ahead, idle
+    bad, max_ahead, idle, latency
         For a stream as in :meth:`CompiledQuery.stream`: with ``bad="side"`` the result is a pair of
         DataFrames.
 
@@ -100,10 +101,12 @@ def sql(
     )
     live = None
     if watermark is not None:
-        live = options.LiveOptions(watermark, bad=bad, max_ahead=max_ahead, idle=idle)
-    elif (bad, max_ahead, idle) != ("drop", "1 day", None):
-        name = "bad" if bad != "drop" else "idle" if idle is not None else "max_ahead"
-        options.unused(name, "it is about streams, which need a watermark", "add `watermark`")
+        live = options.LiveOptions(watermark, "drop", bad, max_ahead, idle, latency=latency)
+    else:
+        needed = {"bad": "drop", "max_ahead": "1 day", "idle": None, "latency": None}
+        given = {"bad": bad, "max_ahead": max_ahead, "idle": idle, "latency": latency}
+        for name in (name for name, usual in needed.items() if given[name] != usual):
+            options.unused(name, "it is about streams, which need a watermark", "add `watermark`")
     asked = runtimes.SqlRequest(
         text,
         tables,

@@ -127,12 +127,13 @@ class Workload(msgspec.Struct, frozen=True):
         bad: str = "drop",
         max_ahead: str = "1 day",
         idle: str | None = None,
+        latency: str | None = None,
     ) -> Any:
         """Run the queries over a live Spark stream and return the rows of closed windows.
 
         Parameters
         ----------
-        events, watermark, late, bad, max_ahead, idle
+        events, watermark, late, bad, max_ahead, idle, latency
             As for :meth:`CompiledQuery.stream`.
 
         Returns
@@ -150,7 +151,7 @@ class Workload(msgspec.Struct, frozen=True):
         DataError
             E531 if columns of one name have different types.
         """
-        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle)
+        asked = options.LiveOptions(watermark, late, bad, max_ahead, idle, latency=latency)
         return runtimes.stream_workload(self, events, asked)
 
     def live(self, schema: object) -> Any:

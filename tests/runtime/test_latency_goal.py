@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from pyspark.sql import SparkSession
 from tests.runtime.cases import same
 from tests.runtime.test_stream import cut, events_of, read_stream, sentinel, write_files
 
+from cepheid import metrics
 from cepheid.api import query
 from cepheid.interfaces.stream_command import goal_of, limited
 from cepheid.interfaces.stream_options import Options
@@ -23,10 +26,13 @@ from cepheid.jobs.latency_goal import (
     MicroBatch,
     files_of,
     judge,
+    log_in,
     micro_batch,
 )
 from cepheid.options import OptionError
-from cepheid.runtimes.spark.latency import hold_latency
+from cepheid.runtimes.spark.decisions import decided
+from cepheid.runtimes.spark.latency import NO_LIMIT, hold_latency
+from cepheid.statements import sql
 
 
 class Source:
@@ -114,16 +120,31 @@ def test_the_first_micro_batch_after_a_start_does_not_count() -> None:
     assert goal.observe(MicroBatch(5, 60.0)) is None
 
 
+def told(number: int, begin: int | None, end: int | None, took_ms: int = 1500) -> dict[str, Any]:
+    """What Spark tells of a micro-batch over a folder, by the entries of its log."""
+    offsets = [None if one is None else json.dumps({"logOffset": one}) for one in (begin, end)]
+    return {
+        "batchId": number,
+        "numInputRows": 70,
+        "durationMs": {"triggerExecution": took_ms},
+        "sources": [{"startOffset": offsets[0], "endOffset": offsets[1]}],
+    }
+
+
 def test_files_of_a_micro_batch_are_counted_in_the_checkpoint(tmp_path: Path) -> None:
+    """Micro-batches without files, as of `idle`, have no entry in the log."""
     log = tmp_path / "sources" / "0"
     log.mkdir(parents=True)
     lines = [json.dumps({"path": f"{n}", "timestamp": n, "batchId": n // 2}) for n in range(5)]
     (log / "1").write_text("\n".join(["v1", *lines[2:4]]))
     (log / "2.compact").write_text("\n".join(["v1", *lines]))
-    assert [files_of(tmp_path, number) for number in (1, 2, 3)] == [2, 1, 0]
-    progress = {"durationMs": {"triggerExecution": 1500}, "batchId": 1, "numInputRows": 70}
-    assert micro_batch(progress, tmp_path) == MicroBatch(2, 1.5)
-    assert micro_batch(progress, None) == MicroBatch(70, 1.5)
+    read = log_in(tmp_path)
+    assert [files_of(read(number), number) for number in (1, 2, 3)] == [2, 1, 0]
+    assert micro_batch(told(8, 0, 1), read) == MicroBatch(2, 1.5)
+    assert micro_batch(told(9, 1, 1), read) == MicroBatch(0, 1.5)
+    assert micro_batch(told(10, 1, 2), read) == MicroBatch(1, 1.5)
+    assert micro_batch(told(0, None, None), read) == MicroBatch(0, 1.5)
+    assert micro_batch(told(1, 0, 1), None) == MicroBatch(70, 1.5)
 
 
 @pytest.mark.parametrize("source", ["kafka://host:9092/topic", "events"])
@@ -132,17 +153,16 @@ def test_a_query_goes_on_with_another_limit(source: str, tmp_path: Path) -> None
     options = Options(source, "rows", tmp_path, "1 second", restart_from="earliest")
     log = tmp_path / "sources" / "0"
     log.mkdir(parents=True)
-    told = []
+    told_so_far = []
     for number in range(6):
         row = json.dumps({"path": f"{number}", "timestamp": 1, "batchId": number})
         (log / str(number)).write_text("\n".join(["v1", *[row] * 10]))
-        took = {"triggerExecution": 2000}
-        told.append({"batchId": number, "numInputRows": 10, "durationMs": took})
+        told_so_far.append({**told(number, number - 1, number, 2000), "numInputRows": 10})
     goal = LatencyGoal(2.0, None, "messages")
-    place = tmp_path if source == "events" else None
-    assert judge(goal, told[:2], -1, place) == (None, 1)
-    assert judge(goal, told[:3], 1, place) == (None, 2)
-    change, last = judge(goal, told, 2, place)
+    read = log_in(tmp_path) if source == "events" else None
+    assert judge(goal, told_so_far[:2], -1, read) == (None, 1)
+    assert judge(goal, told_so_far[:3], 1, read) == (None, 2)
+    change, last = judge(goal, told_so_far, 2, read)
     assert change is not None
     assert (change.limit, last) == (5, 3)
     going_on = limited(options, change.limit)
@@ -180,6 +200,89 @@ def test_a_program_of_ones_own_holds_a_goal(
     assert [change.limit for change in changes] == [4], "the source is ahead of such a goal"
     assert changes[0].reason in caplog.messages
     assert same(spark.read.parquet(str(tmp_path / "rows")).toArrow(), q.run(events).to_pylist())
+
+
+@pytest.mark.spark
+def test_a_query_that_runs_is_held_to_its_goal(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A goal that no micro-batch holds: the limit changes while the query runs, without a start."""
+    events = events_of()
+    folder = write_files(tmp_path / "events", [*cut(events, 14), sentinel(events, 60)])
+    q = query(
+        "RETURN key, COUNT(*) PATTERN SEQ(A, B) WHERE [key] GROUP-BY key WITHIN 9 s SLIDE 9 s"
+    )
+    rows = q.stream(read_stream(spark, folder, 1), watermark="0 seconds", latency="2 ms")
+    writer = rows.writeStream.format("parquet").option("path", str(tmp_path / "rows"))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with (
+        caplog.at_level("INFO", "cepheid.live"),
+        metrics.serve(spark, 0) as numbers,
+    ):
+        live = writer.trigger(processingTime="0 seconds").start()
+        try:
+            live.processAllAvailable()
+            progress = live.recentProgress
+            (goal,) = {p["observedMetrics"]["cepheid_latency"]["goal_ms"] for p in progress}
+            explained = q.explain(events=live, analyze=True)
+            page = numbers.text()
+        finally:
+            live.stop()
+    took = [entry for entry in (files_in(tmp_path / "checkpoint", n) for n in range(15)) if entry]
+    assert (took[0], max(took), sum(took)) == (1, 4, 15), "the source is ahead of such a goal"
+    (reason,) = [text for text in caplog.messages if "from now on" in text]
+    assert reason.startswith("micro-batches of 1 file take ")
+    assert reason.endswith("s, and the goal allows 0.001 s, but the source is ahead: 4 from now on")
+    assert f" {reason}" in explained.splitlines()[-1]
+    assert goal == 2
+    assert "cepheid_source_limit" in page
+    assert re.search(r"cepheid_source_limit\{.*\} 4\n", page)
+    assert re.search(r"cepheid_latency_goal_seconds\{.*\} 0.002\n", page)
+    assert re.search(r"cepheid_decisions\{.*\} 1\n", page)
+    assert same(spark.read.parquet(str(tmp_path / "rows")).toArrow(), q.run(events).to_pylist())
+
+
+def files_in(checkpoint: Path, number: int) -> int:
+    return files_of(log_in(checkpoint)(number), number)
+
+
+@pytest.mark.spark
+def test_a_source_without_a_limit_is_told_once(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    events = spark.readStream.format("rate").option("rowsPerSecond", "100").load()
+    events = events.selectExpr("timestamp AS ts", "'A' AS type", "value AS x")
+    q = query("SELECT ts, x FROM events WHERE x > 3", type=None)
+    rows = q.stream(events, watermark="0 seconds", latency="2 ms")
+    writer = rows.writeStream.format("noop")
+    with caplog.at_level("INFO", "cepheid.live"):
+        live = writer.option("checkpointLocation", str(tmp_path)).start()
+        try:
+            while len([one for one in live.recentProgress if one["numInputRows"]]) < 3:
+                assert live.isActive
+                time.sleep(0.1)
+            told = decided(str(live.id))
+        finally:
+            live.stop()
+    assert [one.text for one in told] == [NO_LIMIT]
+    assert caplog.messages.count(NO_LIMIT) == 1
+
+
+@pytest.mark.spark
+def test_a_goal_that_cannot_be_held_to_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    events = spark.readStream.schema("ts timestamp, type string, key string").json(str(tmp_path))
+    q = query("RETURN COUNT(*) PATTERN A WITHIN 9 s SLIDE 9 s")
+    for wrong in ("soon", "0 seconds", "-1 second"):
+        with pytest.raises(OptionError, match=r"E590.*latency"):
+            q.stream(events, watermark="0 seconds", latency=wrong)
+    unnamed: Any = 2
+    with pytest.raises(OptionError, match=r"E592.*latency"):
+        q.stream(events, watermark="0 seconds", latency=unnamed)
+    joined = query("SELECT x.key FROM a x JOIN b y ON x.key = y.key WINDOW 9 s", type=None)
+    with pytest.raises(OptionError, match=r"E591.*latency.*several streams"):
+        joined.stream({"a": events, "b": events}, watermark="0 seconds", latency="1 second")
+    with pytest.raises(OptionError, match=r"E591.*latency.*watermark"):
+        sql(spark, "SELECT 1", latency="1 second")
 
 
 def test_a_goal_is_a_length_of_time() -> None:

@@ -85,7 +85,7 @@ def made(text: str = COUNT) -> list[Case]:
     cases += [("sql", "text", {"text": value}) for value in NOT_TEXTS]
     cases += [("sql", "spark", {"spark": 5, "text": CLAUSE})]
     cases += [("sql", "watermark", {"text": CLAUSE, "watermark": v}) for v in ("1 second", 5)]
-    for option in ("bad", "max_ahead", "idle"):
+    for option in ("bad", "max_ahead", "idle", "latency"):
         cases += [("sql", option, {"text": CLAUSE, option: value}) for value in (NONSENSE, 5)]
     cases += [("sql", "tables", {"text": CLAUSE, "tables": v}) for v in (5, [EVENTS], {"t": 5})]
     return cases
@@ -135,7 +135,7 @@ def with_events(name: str) -> list[Case]:
         cases.append((function, "watermark", events | {"watermark": NONSENSE}))
         for bad in (NONSENSE, None, 5):
             cases.append((function, "bad", events | {"watermark": "1 second", "bad": bad}))
-        for option in ("max_ahead", "idle"):
+        for option in ("max_ahead", "idle", "latency"):
             cases.append((function, option, events | {"watermark": "1 second", option: NONSENSE}))
     others = ("allowed_lateness", "since", "backfill", "marks", "hot_keys", "shed", "shed_notes")
     for option in others:

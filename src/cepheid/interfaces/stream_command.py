@@ -39,8 +39,8 @@ from cepheid.interfaces.stream_sinks import can_update, sinks_of, wrong_sink
 from cepheid.interfaces.stream_sources import sources_of, wrong_sources
 from cepheid.jobs.derived import FeedsStreams
 from cepheid.jobs.kind import TaskKind, kind_of, needs_of
-from cepheid.jobs.latency_goal import Change, LatencyGoal, judge
-from cepheid.options import BAD, LATE, refuse
+from cepheid.jobs.latency_goal import Change, LatencyGoal, judge, log_in
+from cepheid.options import BAD, LATE
 from cepheid.runtimes.checkpoints import (
     BUCKETS_MAX,
     clear_unplanned,
@@ -50,6 +50,8 @@ from cepheid.runtimes.checkpoints import (
 from cepheid.runtimes.notices import NOTICES
 from cepheid.runtimes.spark.bad_records import COUNTS as RECORD_COUNTS
 from cepheid.runtimes.spark.bad_records import RECORDS
+from cepheid.runtimes.spark.decisions import decide
+from cepheid.runtimes.spark.latency import goal_seconds
 from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.shedding import why_not_shed
 from cepheid.runtimes.spark.sinks.calls import Write
@@ -58,6 +60,7 @@ from cepheid.runtimes.spark.stream import METRICS, delay_of, late_in_joins
 from cepheid.runtimes.spark.stream_tasks import COUNTS, ROWS
 from cepheid.spark import session as spark_session
 from cepheid.spark.failures import FAILURES, clear_error, clear_failures
+from cepheid.spark.running import RunningSource
 from cepheid.store.event_store import EventStore
 
 if TYPE_CHECKING:
@@ -222,9 +225,7 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
 def goal_of(spark: SparkSession, options: Options) -> LatencyGoal:
     """Create the goal of a query, which begins with the limit that was asked for."""
     assert options.latency is not None, "the caller has asked"
-    seconds = delay_of(spark, options.latency, name="latency") / 1e6
-    if not seconds:
-        refuse("E590", "a latency goal is longer than 0 seconds", "add `--latency '2 seconds'`")
+    seconds = goal_seconds(spark, options.latency)
     limit, unit = (options.files, "files") if is_folder(options) else (options.rows, "messages")
     tasks = functools.partial(more_tasks, spark, options.checkpoint)
     return LatencyGoal(seconds, limit, unit, tasks)
@@ -353,9 +354,10 @@ def _watch(
 ) -> Change | None:
     """Wait for the end, and show the progress of the query on a terminal.
 
-    A query whose micro-batches are to have another limit is stopped, and the change returned.
+    A query is stopped for a change that it needs another start for, and the change returned.
     """
     found: Change | None = None
+    read = log_in(options.checkpoint) if is_folder(options) else None
     with showing(console) as show:
 
         def look() -> None:
@@ -364,13 +366,24 @@ def _watch(
             while found is None and not live.awaitTermination(1):
                 show(live)
                 if goal is not None:
-                    folder = options.checkpoint if is_folder(options) else None
-                    found, last = judge(goal, live.recentProgress, last, folder)
+                    change, last = judge(goal, live.recentProgress, last, read)
+                    found = None if change is None or _changes(live, change) else change
             if found is not None:
                 live.stop()
 
         _wait(live, look)
     return found
+
+
+def _changes(live: Any, change: Change) -> bool:
+    """Change the limit of a query while it runs, if that is all and Spark lets go of it."""
+    source = RunningSource.of(live)
+    if source is None or change.tasks is not None or change.limit is None:
+        return False
+    if not source.take_at_most(change.limit):
+        return False
+    decide(str(live.id), change.reason, limit=change.limit)
+    return True
 
 
 @contextmanager

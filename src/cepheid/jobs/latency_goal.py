@@ -111,31 +111,51 @@ class LatencyGoal:
 
 
 def judge(
-    goal: LatencyGoal, progress: Iterable[Any], last: int, checkpoint: Path | None
+    goal: LatencyGoal, progress: Iterable[Any], last: int, log: Callable[[int], str] | None
 ) -> tuple[Change | None, int]:
     """Judge the micro-batches after one; return the first change, and the last one judged."""
     for one in progress:
         if one["batchId"] > last:
             last = one["batchId"]
-            change = goal.observe(micro_batch(one, checkpoint))
+            change = goal.observe(micro_batch(one, log))
             if change is not None:
                 return change, last
     return None, last
 
 
-def micro_batch(progress: Mapping[str, Any], checkpoint: Path | None) -> MicroBatch:
-    """Read what Spark tells of a micro-batch; the files of a folder are in its checkpoint."""
+def micro_batch(progress: Mapping[str, Any], log: Callable[[int], str] | None) -> MicroBatch:
+    """Read what Spark tells of a micro-batch.
+
+    Of a folder, ``log`` reads an entry of its log, which has the files of a micro-batch; one
+    without files has no entry, so their numbers are not those of micro-batches.
+    """
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
-    if checkpoint is None:
+    if log is None:
         return MicroBatch(int(progress["numInputRows"]), seconds)
-    return MicroBatch(files_of(checkpoint, int(progress["batchId"])), seconds)
+    source = progress["sources"][0]
+    begin, end = _entry(source["startOffset"]), _entry(source["endOffset"])
+    return MicroBatch(files_of(log(end), end) if end > begin else 0, seconds)
 
 
-def files_of(checkpoint: Path, number: int) -> int:
-    """Count the files of a micro-batch in the log of the first source, which Spark keeps."""
-    log = checkpoint / "sources" / "0"
-    for path in (log / str(number), log / f"{number}.compact"):
-        if path.is_file():
-            lines = path.read_text("utf-8").splitlines()[1:]
-            return sum(json.loads(line).get("batchId") == number for line in lines)
-    return 0
+def _entry(offset: Any) -> int:
+    """Read the number of the last entry of a log; Spark tells it as JSON, and None before any."""
+    found = json.loads(offset) if isinstance(offset, str) else offset
+    return int(found["logOffset"]) if found else -1
+
+
+def log_in(checkpoint: Path) -> Callable[[int], str]:
+    """Build the function that reads the log of the first source in a local checkpoint."""
+    folder = checkpoint / "sources" / "0"
+
+    def read(number: int) -> str:
+        for path in (folder / str(number), folder / f"{number}.compact"):
+            if path.is_file():
+                return path.read_text("utf-8")
+        return ""
+
+    return read
+
+
+def files_of(entry: str, number: int) -> int:
+    """Count the files of an entry of a log; a compact one repeats those of earlier entries."""
+    return sum(json.loads(line).get("batchId") == number for line in entry.splitlines()[1:])

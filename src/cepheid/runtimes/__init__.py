@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cepheid.jobs.kind import TaskKind, kind_of
 from cepheid.kinds import table as _kinds  # noqa: F401  # makes all kinds known
-from cepheid.options import DEVICES, Held, LiveOptions, holder_of, one_of, refuse
+from cepheid.options import (
+    DEVICES,
+    Held,
+    LiveOptions,
+    holder_of,
+    is_running,
+    one_of,
+    refuse,
+    unused,
+)
 from cepheid.plans.needs import LIVE_ON_DEVICE
 
 if TYPE_CHECKING:
@@ -278,6 +287,14 @@ def with_past(query: CompiledQuery, events: Any, past: Past) -> Any:
 
 def stream(query: CompiledQuery, events: Any, asked: LiveOptions) -> Any:
     """Run a query over a Spark stream."""
+    from cepheid.runtimes.spark.latency import with_goal
+
+    if asked.latency is not None and isinstance(events, Mapping):
+        unused("latency", "a query of several streams has several limits", "it is for one stream")
+    return with_goal(_stream(query, events, asked), asked.latency)
+
+
+def _stream(query: CompiledQuery, events: Any, asked: LiveOptions) -> Any:
     from cepheid.jobs.streams import named_streams
     from cepheid.runtimes.spark.stream import stream_frame
 
@@ -308,8 +325,9 @@ def _follows_late_events(query: CompiledQuery, asked: LiveOptions) -> bool:
 def stream_workload(queries: Workload, events: Any, asked: LiveOptions) -> Any:
     """Run several queries over a Spark stream."""
     from cepheid.runtimes.spark import rules as spark_rules
+    from cepheid.runtimes.spark.latency import with_goal
 
-    return spark_rules.stream_workload(queries, events, asked)
+    return with_goal(spark_rules.stream_workload(queries, events, asked), asked.latency)
 
 
 def live(
@@ -391,6 +409,10 @@ def analyze_query(query: CompiledQuery, events: Any, spark: Any) -> str:
     """Run a query, and describe what it did in words."""
     from cepheid.jobs.streams import named_streams
 
+    if is_running(events):
+        from cepheid.runtimes.spark.analyze import analyze_running
+
+        return analyze_running(events)
     streams = named_streams(query.plan, events)
     if spark is not None or Held.FRAME in map(holder_of, streams):
         from cepheid.runtimes.spark.analyze import analyze_on_spark

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("cepheid.live")
 
 BATCH_PROPERTY = "streaming.sql.batchId"
+QUERY_PROPERTY = "sql.streaming.queryId"
+KEPT = 1_000
+"""Decisions of a query that are kept; the log has all of them."""
 SAMPLED = 500
 """Events of a table that are sampled."""
 NAME_CHARACTERS = 60
@@ -39,23 +44,65 @@ NAME_CHARACTERS = 60
 Tell = Callable[[Sequence[str]], object]
 
 
+class Decision(NamedTuple):
+    """What a live query decided, and when."""
+
+    time: datetime
+    text: str
+    limit: int | None = None
+    """The limit of the source from then on, if this is about one."""
+
+
+_DECIDED: dict[str, deque[Decision]] = defaultdict(lambda: deque(maxlen=KEPT))
+"""The decisions of the queries that this process runs, by the ids of Spark."""
+
+
+def decide(query: str, text: str, *, limit: int | None = None, level: int = logging.INFO) -> None:
+    """Log a decision of a query, and keep it for ``explain(analyze=True)``."""
+    _DECIDED[query].append(Decision(datetime.now().astimezone(), text, limit))
+    log.log(level, "%s", text)
+
+
+def decided(query: str) -> list[Decision]:
+    """Return the decisions of a query that this process has run."""
+    return list(_DECIDED[query]) if query in _DECIDED else []
+
+
+def _query_of_task() -> str:
+    """Return the id of the query whose task this is; empty outside of one."""
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
+    return found or ""
+
+
 class Told:
     """The decisions of a live query so far; each is logged once."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     def teller(self, spark: SparkSession) -> Tell:
         """Build the function by which tasks tell decisions."""
-        return to_driver(spark, self._hear)
+        return _WithQuery(to_driver(spark, self._hear))
 
-    def _hear(self, words: Sequence[str]) -> None:
+    def _hear(self, heard: tuple[str, Sequence[str]]) -> None:
+        query, words = heard
         with self._lock:
-            new = [one for one in words if one not in self._told]
-            self._told.update(new)
+            new = [one for one in words if (query, one) not in self._told]
+            self._told.update((query, one) for one in new)
         for one in new:
-            log.info("%s", one)
+            decide(query, one)
+
+
+class _WithQuery:
+    """Tells facts to the driver with the query whose task knows them."""
+
+    def __init__(self, tell: Callable[[Any], object]) -> None:
+        self._tell = tell
+
+    def __call__(self, fact: Any) -> None:
+        self._tell((_query_of_task(), fact))
 
 
 def words_of_keys(keys: Sequence[HotKey]) -> list[str]:
@@ -122,14 +169,15 @@ class Counting:
     ) -> None:
         lock = threading.Lock()
 
-        def hear(sent: SentEvents) -> None:
+        def hear(heard: tuple[str, SentEvents]) -> None:
+            query, sent = heard
             with lock:
                 proposal = watch.add(sent)
             if proposal:
-                log.warning("%s", proposal)
+                decide(query, proposal, level=logging.WARNING)
 
         self._names, self._buckets = names, buckets
-        self._tell: Callable[[SentEvents], object] = to_driver(spark, hear)
+        self._tell: Callable[[SentEvents], object] = _WithQuery(to_driver(spark, hear))
 
     def __getstate__(self) -> tuple[tuple[str, ...], int, Callable[[SentEvents], object]]:
         # Tasks count, and only the driver judges.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from cepheid.runtimes.kafka.offsets import Offsets
+from cepheid.runtimes.spark.decisions import decided
 from cepheid.runtimes.spark.sinks.calls import Write, query_of
 from cepheid.runtimes.spark.stream import METRICS, late_in_joins
 
@@ -36,6 +37,9 @@ GAUGES = {
     "state_bytes": "The size of the state.",
     "lag_seconds": "How far the watermark is behind the latest event.",
     "source_behind": "Messages of Kafka that are not read yet.",
+    "latency_goal_seconds": "How long a row may wait.",
+    "source_limit": "Files or records that a micro-batch takes at most, as the goal allows.",
+    "decisions": "What the query has decided, at most a thousand.",
 }
 RULES = ("rule", "query")
 """The columns of alerts, and of a workload's rows, that name the rule."""
@@ -66,6 +70,14 @@ class Numbers:
         self.now = {name: float(found[name]) for name in GAUGES if name in found}
         if "lag_ms" in found:
             self.now["lag_seconds"] = found["lag_ms"] / 1000
+        if "goal_ms" in found:
+            self.now["latency_goal_seconds"] = found["goal_ms"] / 1000
+        told = decided(str(progress.id))
+        limits = [one.limit for one in told if one.limit is not None]
+        if told:
+            self.now["decisions"] = float(len(told))
+        if limits:
+            self.now["source_limit"] = float(limits[-1])
         behind = [_behind(source) for source in progress.sources]
         if any(one is not None for one in behind):
             self.now["source_behind"] = float(sum(one or 0 for one in behind))

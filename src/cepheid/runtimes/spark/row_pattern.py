@@ -32,6 +32,7 @@ from cepheid.kinds.row_pattern.store import STRETCH, plan_clause
 from cepheid.options import LiveOptions, unused
 from cepheid.runtimes.explain_replay import explain_replay
 from cepheid.runtimes.scan import find_paths
+from cepheid.runtimes.spark.latency import with_goal
 from cepheid.runtimes.spark.live_sql import describe_stream, live_frame
 from cepheid.runtimes.spark.row_shuffle import describe_ways, run_by_keys
 from cepheid.runtimes.spark.scan import read_frame
@@ -104,7 +105,8 @@ def run_spark_sql(
     if live is not None and not bad:
         unused("watermark", "no clause reads a stream", "leave it out")
     rows = run_text(spark, statement.outer_query(views).text, frames, known, statement)
-    return (rows, bad[0]) if live is not None and live.bad == "side" else rows
+    found = (rows, bad[0]) if live is not None and live.bad == "side" else rows
+    return with_goal(found, None if live is None else live.latency)
 
 
 def explain_spark_sql(
