@@ -10,7 +10,7 @@ import msgspec
 from cepheid import options, runtimes
 from cepheid.arguments import source_of
 from cepheid.errors import Diagnostic
-from cepheid.events.schema import same_columns, stays_as_it_is
+from cepheid.events.schema import fixed_columns
 from cepheid.events.time_formats import TextTimes
 from cepheid.expressions.own import OwnFunction
 from cepheid.jobs.changes.explain import explain_changes
@@ -417,15 +417,16 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
     def with_schema(self, schema: object) -> CompiledQuery:
         """Plan the query for events with these columns; a plan is kept for the next run."""
         last: tuple[Any, CompiledQuery] | None = self.__dict__.get(_PLANNED)
-        if last is not None and same_columns(last[0], schema):
+        columns = fixed_columns(schema)
+        if last is not None and columns is not None and last[0] == columns:
             return last[1]
         source = with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
             plan = kind_of(plan).with_evaluator(plan, self.evaluator)
         planned = CompiledQuery(self.tree, plan, source, self.evaluator)
-        if stays_as_it_is(schema):
-            self.__dict__[_PLANNED] = (schema, planned)
+        if columns is not None:
+            self.__dict__[_PLANNED] = (columns, planned)
         return planned
 
     def with_evaluator(self, evaluator: str) -> CompiledQuery:

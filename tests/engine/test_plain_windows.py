@@ -82,11 +82,15 @@ def events(draw: st.DrawFn) -> list[dict[str, Any]]:
     return found
 
 
-def table_of(rows: list[dict[str, Any]], kind: pa.DataType, *, coded: bool) -> pa.Table:
-    """Return events as a table with keys of a type."""
+def table_of(
+    rows: list[dict[str, Any]], kind: pa.DataType, *, coded: bool, shift: int = 0
+) -> pa.Table:
+    """Return events as a table with keys of a type; those of 64 bits may be shifted."""
     keys: list[Any] = [row["key"] for row in rows]
     if pa.types.is_unsigned_integer(kind):
         keys = [None if key is None else key + 3 for key in keys]
+    if pa.types.is_integer(kind) and kind.bit_width == 64:
+        keys = [None if key is None else key + shift for key in keys]
     values: Any = pa.array(list(map(_text, keys))) if kind == pa.string() else pa.array(keys, kind)
     types: Any = pa.array([row["type"] for row in rows], pa.string())
     return pa.table(
@@ -113,15 +117,19 @@ def _text(key: int | None) -> str | None:
     cut=st.integers(1, 9),
     places=st.sampled_from([1, 50, 1 << 14]),
     coded=st.booleans(),
+    largest=st.booleans(),
 )
 def test_random_queries_give_the_same_bits(
     rows: list[dict[str, Any]], pattern: str, more: str, clauses: str, width: int,
-    kind: pa.DataType, cut: int, places: int, *, coded: bool,
+    kind: pa.DataType, cut: int, places: int, *, coded: bool, largest: bool,
 ) -> None:  # fmt: skip
     if more and "A" not in pattern.replace("ANY", ""):
         more = ""
     text = TEXT.format(pattern, more, width=width) + clauses
-    table = table_of(rows, kind, coded=coded)
+    most = max((row["key"] for row in rows if row["key"] is not None), default=0)
+    # The largest key is the largest whole number of 64 bits.
+    shift = 2**63 - 1 - most if largest else 0
+    table = table_of(rows, kind, coded=coded, shift=shift)
     plan = query(text).with_schema(table.schema).plan
     with step_by_step():
         expected = bits(run_table(plan, table, batch_rows=cut))
@@ -132,6 +140,15 @@ def test_random_queries_give_the_same_bits(
         ranges = mock.patch.multiple(side_by_side, RANGE_ROWS=2, thread_count=lambda: 3)
         with ranges:
             assert bits(run_table(plan, table, batch_rows=cut)) == expected
+
+
+def test_keys_may_be_the_largest_whole_numbers() -> None:
+    largest = 2**63 - 1
+    table = stream("ABAB", [largest, largest, largest - 1, largest - 1])
+    plan = query(TEXT.format("SEQ(A+, B)", "", width=10)).with_schema(table.schema).plan
+    with quick():
+        found = run_table(plan, table).to_pylist()
+    assert [(row["key"], row["count"]) for row in found] == [(largest - 1, 1.0), (largest, 1.0)]
 
 
 @given(rows=events(), pattern=st.sampled_from(PATTERNS), cut=st.integers(1, 9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import dataset
 from tests.engine.comparison import same_rows, table_of
 from tests.engine.test_linear import SCHEMA, linear_queries
+from tests.engine.test_tiers import bits
 
 import cepheid
 from cepheid.errors import DataError
@@ -55,7 +58,7 @@ def test_a_kept_query_gives_the_rows_of_a_new_one(
         table, job = table_of(events), prepared.take()
         found = job.answer_table(table, job.batch_rows)
         prepared.put_back(job)
-        assert found.equals(run_table(compiled.plan, table, batch_rows=2))
+        assert bits(found) == bits(run_table(compiled.plan, table, batch_rows=2))
         assert same_rows(found.to_pylist(), evaluate(compiled.tree, events))
 
 
@@ -67,6 +70,18 @@ def test_threads_that_run_one_query_get_their_own_rows() -> None:
     with ThreadPoolExecutor(6) as pool:
         for _ in range(5):
             assert list(pool.map(shared.run, tables)) == expected
+
+
+def test_a_schema_may_come_as_anything_that_has_one() -> None:
+    table = small(1)
+    for given_schema in (table.schema, table, table.to_reader, dataset.dataset(table)):
+        compiled = cepheid.query(KEYED)
+        found = [
+            compiled.with_schema(given_schema() if callable(given_schema) else given_schema)
+            for _ in range(2)
+        ]
+        assert found[0] is found[1]
+        assert not any(one is table for one in gc.get_referents(*vars(compiled).values()))
 
 
 def test_a_second_call_builds_no_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,16 +162,21 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
         return any(c.nanoseconds for c in self.columns if c.name == name)
 
 
-def stays_as_it_is(schema: object) -> bool:
-    """Check whether columns cannot change, so that what was planned for them may be kept."""
-    return isinstance(schema, EventSchema) or type(schema).__module__.startswith("pyarrow")
+def fixed_columns(source: object) -> object | None:
+    """Return columns that cannot change and that `==` compares, for what was planned for them.
 
+    They are an EventSchema or an Arrow schema. None for a description that may change.
 
-def same_columns(last: Any, schema: object) -> bool:
-    """Check at little cost whether two descriptions of columns are the same; False if unsure."""
-    if isinstance(last, EventSchema) or isinstance(schema, EventSchema):
-        return bool(last == schema)
-    return isinstance(schema, type(last)) and bool(last.equals(schema))
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> fixed_columns(pa.table({"ts": [1]})), fixed_columns({"ts": "int"})
+    (ts: int64, None)
+    """
+    found = getattr(source, "schema", source)
+    kind = type(found)
+    is_arrow = kind.__module__ == "pyarrow.lib" and kind.__name__ == "Schema"
+    return found if is_arrow or isinstance(found, EventSchema) else None
 
 
 def read_schema(source: object) -> EventSchema | None:

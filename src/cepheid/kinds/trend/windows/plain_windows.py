@@ -347,7 +347,8 @@ class PlainWindows:
         if self._state[UNSORTED]:
             order = order_of(Rows(key, window, numbers, values), group, self.job.plan.window)
             group, window, numbers = group[order], window[order], numbers[order]
-        every = pa.array(np.arange(lowest, int(key.max()) + 1))
+        # The number behind the last key may not fit 64 bits.
+        every = pa.array(np.arange(int(key.max()) - lowest + 1) + lowest)
         return build_added(self.job, Added(window, group, numbers, values), [every], schema)
 
     def hand_over(self) -> tuple[PartitionState, list[Rows]]:
