@@ -52,6 +52,10 @@ MORE = {
     "expiry": "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 6 us EMIT ON EXPIRY",
     "edges": "RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 8 us SLIDE 8 us",
     "deadline": "RETURN A.ts PATTERN SEQ(A, NOT B WITHIN 4 us) WHERE [key] WITHIN 10 us",
+    "named like a key": "RETURN A.x AS key PATTERN SEQ(A, B) WHERE [key]",
+    "named like a time": "SELECT x AS ts FROM Events WHERE x > 0",
+    "named like events": "RETURN A.x AS events PATTERN SEQ(A, B) WHERE [key]",
+    "key of an optional event": "RETURN A.x, B.key PATTERN SEQ(A, B?) WHERE [key]",
     "skip": "RETURN A.ts PATTERN SEQ(A, B) AFTER MATCH SKIP PAST LAST WITHIN 10 us",
     "counted": "RETURN COUNT(*) PATTERN A+ WITHIN 3 EVENTS SLIDE 2 EVENTS",
     "whole matches": "RETURN MATCHES PATTERN SEQ(A, B+) WHERE [key] WITHIN 6 us SLIDE 3 us",
@@ -89,7 +93,10 @@ def quiet_rows(query: CompiledQuery, events: pa.Table) -> list[dict[str, Any]]:
 @share(2)
 @pytest.mark.parametrize("name", sorted(MORE))
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(changes=changelogs(by_id=True, most=24), sizes=SIZES)
+@given(
+    changes=changelogs(by_id=True, most=24) | changelogs(by_id=True, most=24, times=5, ids=16),
+    sizes=SIZES,
+)
 def test_every_batch_equals_a_run_over_the_current_table(
     name: str, changes: list[Change], sizes: list[int]
 ) -> None:

@@ -26,21 +26,14 @@ class Near(NamedTuple):
     reach: int | None
 
 
-def shown_in(columns: Iterable[str]) -> set[str]:
-    """Name the attributes that columns show: `key`, or `A_key` for that of a variable."""
-    names = set(columns)
-    return names | {name.partition("_")[2] for name in names}
-
-
 def near(plan: Plan, columns: Iterable[str]) -> Near:
     """Choose what may cut the table into parts, given the columns of rows."""
     kind = kind_of(plan)
     splits, reach = kind.splits(plan), kind.reach(plan)
     keys = () if splits.by_row else tuple(one.inputs[0] for one in splits.splits)
-    names = set(columns)
-    if kind.row_key(plan) is not None or _WHOLE in names:
+    shown = kind.shows(plan, columns)
+    if kind.row_key(plan) is not None or _WHOLE in shown:
         return Near(keys, reach)
-    shown = shown_in(names)
     return Near(
         keys if shown.issuperset(keys) else (),
         None if shown.isdisjoint((*_TIMES, plan.time)) else reach,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from cepheid.jobs.derived import (
@@ -17,6 +19,7 @@ from cepheid.jobs.derived import (
 )
 from cepheid.kinds.trend.planning.needs import judged_by_window, live_attributes, needs_no_window
 from cepheid.kinds.trend.planning.variants import reach_of
+from cepheid.patterns.required import is_required
 from cepheid.plans.plan import LAST_EVENT, ResultColumn, TrendPlan, WindowKind
 from cepheid.plans.template import UNLIMITED
 
@@ -68,3 +71,19 @@ def splits_of_trends(plan: TrendPlan) -> Splits:
             shown.setdefault(name, []).append(column.name)
     keys = live_attributes(plan)
     return Splits(tuple(Split((name,), tuple(shown.get(name, ()))) for name in keys))
+
+
+def shown_by_trends(plan: TrendPlan, columns: Iterable[str]) -> frozenset[str]:
+    """Name the attributes that all rows show, and columns that RETURN has not named, as windows.
+
+    A variable that a match may leave out shows nothing: its values are NULL there.
+    """
+    returned = plan.output.columns
+    shown = {
+        column.attribute
+        for column in returned
+        if column.attribute is not None
+        and column.aggregate is None
+        and (not column.variable or all(is_required(p, {column.variable}) for p in plan.patterns))
+    }
+    return frozenset({*columns} - {column.name for column in returned} | shown)

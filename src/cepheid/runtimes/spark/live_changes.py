@@ -22,7 +22,7 @@ from cepheid.jobs.bucket import Outcome
 from cepheid.jobs.changes.asked import ADDED, Changes, check_changelog
 from cepheid.jobs.changes.follow import Follower
 from cepheid.jobs.changes.journal import Journal
-from cepheid.jobs.changes.near import near, shown_in
+from cepheid.jobs.changes.near import near
 from cepheid.jobs.changes.ops import BEFORE, DELETE, read_ops
 from cepheid.jobs.changes.rows import changelog_schema
 from cepheid.jobs.kind import kind_of
@@ -180,7 +180,8 @@ def bucket_keys(plan: Plan, changes: Changes, given: list[str], rows: list[str])
     known = given if changes.only_adds else changes.identity(given)
     if splits.by_row:
         # Equal rows have to meet.
-        return tuple(name for name in known if name in shown_in(rows))
+        shown = kind_of(plan).shows(plan, rows)
+        return tuple(name for name in known if name in shown)
     keys = near(plan, rows).keys
     return tuple(name for name in keys if changes.only_adds or name in known)
 
