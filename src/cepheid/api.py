@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import msgspec
 
@@ -416,10 +416,9 @@ class CompiledQuery(msgspec.Struct, frozen=True, dict=True):
 
     def with_schema(self, schema: object) -> CompiledQuery:
         """Plan the query for events with these columns; a plan is kept for the next run."""
-        last: tuple[Any, CompiledQuery] | None = self.__dict__.get(_PLANNED)
-        columns = fixed_columns(schema)
+        columns, last = fixed_columns(schema), self.__dict__.get(_PLANNED)
         if last is not None and columns is not None and last[0] == columns:
-            return last[1]
+            return cast("CompiledQuery", last[1])
         source = with_schema(self.source, self.tree, schema)
         plan = compile_query(self.tree, self.text, source)
         if self.evaluator is not None:
