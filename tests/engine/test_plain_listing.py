@@ -11,6 +11,7 @@ import pytest
 import cepheid
 from cepheid.kernels.tiers import Tier, forced
 from cepheid.kinds.trend.listing import enumerate as listing
+from cepheid.kinds.trend.windows import match_windows
 
 PATTERNS = (
     "SEQ(A, B, C)", "SEQ(A+, B)", "A+", "SEQ(A, B?, C)", "(SEQ(A+, B))+", "SEQ(A, (B OR C)+, A)",
@@ -36,6 +37,12 @@ def questions() -> Iterator[str]:
         for window in WINDOWS:
             for where in ("", "WHERE [key]"):
                 yield f"RETURN MATCHES PATTERN {pattern} SEMANTICS any {where} {window}"
+
+
+@pytest.fixture(autouse=True)
+def _no_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search backwards, as queries do that a walk cannot answer."""
+    monkeypatch.setattr(match_windows, "is_walked", lambda *_: False)
 
 
 @pytest.mark.filterwarnings("ignore:.*W20")

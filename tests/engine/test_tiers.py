@@ -208,7 +208,10 @@ GIVEN_UP = {
     "enumerate.list_matches": (
         "RETURN MATCHES PATTERN SEQ(A p, B q, A r) WHERE p.x <= q.x + 99 WITHIN 4 s"
     ),
-    "plain_matches.list_plain_matches": "RETURN MATCHES PATTERN SEQ(A, B, A) WITHIN 4 s",
+    "plain_matches.list_plain_matches": "RETURN MATCHES PATTERN SEQ(A, B) AND A WITHIN 4 s",
+    "paths.walk_paths": "RETURN MATCHES PATTERN SEQ(A, B, A) WITHIN 4 s",
+    "paths.read_paths": "RETURN MATCHES PATTERN SEQ(A, B, A) SEMANTICS next WITHIN 4 s",
+    "walk.walk_events": "RETURN MATCHES PATTERN SEQ(A+, B) WITHIN 4 s",
     "temporal_join.join": "DEFINE D AS x > 0, F AS x < 1 PATTERN D before F WITHIN 10 s",
 }
 

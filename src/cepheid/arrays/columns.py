@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.arrays.key_values import KeyValues, join, take_apart
+from cepheid.arrays.key_values import KeyValues, join, one_array, take_apart
 from cepheid.arrays.noticing import current
 from cepheid.arrays.sharing import is_shared, once
 from cepheid.errors import DataError, Diagnostic, suggest_names
@@ -151,14 +151,16 @@ class Columns:
             self._numbers[id(keys)] = (keys, keys.number(self))
         return self._numbers[id(keys)][1]
 
-    def take(self, name: str, rows: Any) -> pa.ChunkedArray[Any]:
+    def take(self, name: str, rows: Any) -> Any:
         """Select rows of a column; Arrow would join the chunks of numbers in every call."""
         column = self.arrow(name)
         if column.num_chunks > 1 and pa.types.is_primitive(column.type):
             if name not in self._joined:
                 self._joined[name] = pa.chunked_array([column.combine_chunks()])
             column = self._joined[name]
-        return column.take(rows)
+        if isinstance(rows, np.ndarray) and _are_words(column):
+            return _gather_words(column.chunk(0), rows)
+        return one_array(column.take(pa.array(rows)))
 
     def arrow(self, name: str) -> pa.ChunkedArray[Any]:
         """Return a column as it came."""
@@ -173,6 +175,28 @@ class Columns:
                 return flat.column(name)
         helps = (suggest_names(name, self.batch.column_names, owner="the input"),)
         raise DataError([Diagnostic("E505", f"the input has no column `{name}`", helps=helps)])
+
+
+def _are_words(column: Any) -> bool:
+    """Check whether a column is one array of 64 bits each, none of which is NULL."""
+    kind = column.type
+    if column.num_chunks != 1 or column.null_count or not pa.types.is_primitive(kind):
+        return False
+    return bool(kind.bit_width == 64)
+
+
+def _gather_words(array: Any, rows: NDArray[Any]) -> Any:
+    """Select rows of an array of 64 bits each; Arrow would look at each for NULL."""
+    words = np.frombuffer(array.buffers()[1] or b"", np.int64, len(array), 8 * array.offset)
+    taken: Any = gather(words, rows)
+    return pa.Array.from_buffers(array.type, len(rows), [None, pa.py_buffer(taken)])
+
+
+def gather(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Return values[rows]."""
+    found = np.empty(len(rows), values.dtype)
+    look_up_codes(rows, values, found)
+    return found
 
 
 def read_times(columns: Columns, name: str) -> NDArray[np.int64]:

@@ -137,7 +137,7 @@ class KeyValues:
         """Return whole numbers as the index has them, or None."""
         if not (self._owns_index and pa.types.is_integer(column.type)):
             return None
-        values = _canonical(_one_array(column))
+        values = _canonical(one_array(column))
         return values if self._index is not None and values.type == self._index.kind else None
 
     def _add_to_index(self, values: Any) -> NDArray[np.int64]:
@@ -177,7 +177,7 @@ class KeyValues:
             return None
         if column.null_count:
             return None
-        values = np.asarray(_one_array(column))
+        values = np.asarray(one_array(column))
         if not self._count and len(values) < FEW_ROWS:
             return self._number_first(values)
         numbers = np.empty(len(values), np.int64)
@@ -292,11 +292,11 @@ def _is_same(first: Any, second: Any) -> bool:
 def _encoded(column: pa.ChunkedArray[Any]) -> Any:
     """Return a column as one array with a dictionary."""
     if pa.types.is_dictionary(column.type):
-        return _one_array(column.unify_dictionaries())
-    return _one_array(column.dictionary_encode())
+        return one_array(column.unify_dictionaries())
+    return one_array(column.dictionary_encode())
 
 
-def _one_array(column: pa.ChunkedArray[Any]) -> Any:
+def one_array(column: pa.ChunkedArray[Any]) -> Any:
     """Return a column as one array; Arrow gives a chunked one back where there is no chunk."""
     if column.num_chunks == 1:
         return column.chunk(0)  # Combining one chunk would copy it.

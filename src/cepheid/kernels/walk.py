@@ -1,11 +1,13 @@
-"""List matches by one walk over the events: skip-till-next-match without edge predicates.
+"""List matches by one walk over the events, where no two events are compared with each other.
 
-The first event that fits extends everything that waits in a state. So no earlier event is looked
-up: what waits is a list, and whoever extends it points to it.
+Under skip-till-next-match, the first event that fits extends everything that waits in a state;
+under skip-till-any-match, every later event does. So no earlier event is looked up: what waits is a
+list, and whoever extends it points to it.
 
 A *record* stands for the partial matches that end with one event in one state. The events of one
-time take lists first and are added to lists then, the latest record first; a list that was taken
-never changes. Matches are read backwards from the records that end them, in the order of
+time read lists first, then take them, and are added to lists at last, the latest record first; a
+record in a list never changes. So a list that was read stays as it was, though others go on in
+front of it. Matches are read backwards from the records that end them, in the order of
 ``kernels/enumerate.py``.
 """
 
@@ -19,10 +21,9 @@ from cepheid.kernels.tiers import kernel
 ROW, STATE, LATEST, LINK, LISTS = range(5)
 """The fields of a record: its event and state, the latest event that begins one of its matches, the
 next record of its list, and one list for each edge of its state that does not begin a match."""
-HEAD, BEST, TAKEN, TAKEN_BEST, TAKEN_AT = range(5)
-"""For a key and state: the list that waits and the latest begin in it; the same for the list that
-the events of one time took, and the first row of that time."""
-WAITING = 5
+HEAD, BEST = range(2)
+"""For a key and state: the list that waits and the latest begin in it."""
+WAITING = 2
 NODE, EDGE, PLACE, NEXT = range(4)
 """A frame: its record, the edge that comes next, the place of its list, and the next record."""
 FRAME = 4
@@ -30,92 +31,81 @@ DONE, FULL = 0, 1
 """Why a kernel stopped: no match is left, or the buffer is full."""
 TRIGGER, DEPTH, COUNT, BINDINGS = range(4)
 """The fields of the cursor."""
+POLL = 16
+"""Events between two looks at signals."""
 
 
-@kernel(inline="code")
-def _take(waiting, at, states, fitting, allowed, time):
-    """Take the lists of a key that an event extends; those that it took before stay taken."""
-    for state in range(states):
-        place = at + state
-        if fitting & allowed[state] and waiting[place, TAKEN_AT] != time:
-            waiting[place, TAKEN] = waiting[place, HEAD]
-            waiting[place, TAKEN_BEST] = waiting[place, BEST]
-            waiting[place, TAKEN_AT] = time
-            waiting[place, HEAD] = -1
-            waiting[place, BEST] = -1
-
-
-@kernel(inline="code")
-def _wait(waiting, states, key, allowed, first, used, record, list_count):
-    """Let the records of one time wait, each at the front of the list of its key and state."""
-    at = first
-    while at < used:
-        state = record[at + STATE]
-        if allowed[state]:
-            place = key[record[at + ROW]] * states + state
-            record[at + LINK] = waiting[place, HEAD]
-            waiting[place, HEAD] = at
-            waiting[place, BEST] = max(waiting[place, BEST], record[at + LATEST])
-        at += LISTS + list_count[state]
-
-
-@kernel()
+@kernel(borrows=True)
 def walk_events(
-    key, ts, bits, together, variable, allowed, edge_ptr, source, list_count, final, stamp, low,
-    wanted, waiting, record, trigger,
+    key, ts, kind, together, state_ptr, state_of, take_ptr, take_of, edge_ptr, source, waits,
+    list_count, final, stamp, low, wanted, waiting, record, trigger,
 ):  # fmt: skip
     """Write the records of all events, and those that end matches; return the number of the latter.
 
     Parameters
     ----------
-    key, ts, bits
-        For each event in time order: its key, its time and the variables that it may bind.
+    key, ts, kind
+        For each event in time order: its key, its time, and the number of its set of variables.
     together
         Whether events of one time cannot follow each other.
-    variable, allowed, edge_ptr, source, list_count, final
-        For each state: its variable, the variables that may follow, its edges with their source
-        (-1: a match begins), the number of its lists, and whether a match may end there.
+    state_ptr, state_of, take_ptr, take_of
+        For each set of variables: the states of these, and those whose lists such an event takes
+        away from later events.
+    edge_ptr, source, waits, list_count, final
+        For each state: its edges with their source (-1: a match begins), whether any variable may
+        follow, the number of its lists, and whether a match may end there.
     stamp, low, wanted
         A match begins with an event whose stamp is not below ``low`` of its last event; ``wanted``
         marks events that end listed matches.
     waiting, record, trigger
         Filled; ``waiting`` has -1 in all fields, and one row for each key and state.
     """
-    states, used, count, i, rounds = variable.shape[0], 0, 0, 0, 0
+    states, used, count, i, rounds, poll = final.shape[0], 0, 0, 0, 0, 0
     while i < key.shape[0]:
-        rounds = let_signals_in(rounds)
+        if i >= poll:
+            rounds = let_signals_in(rounds)
+            poll = i + POLL
         j = i + 1
         while together and j < key.shape[0] and ts[j] == ts[i]:
             j += 1
         first = used
         for row in range(i, j):
-            fitting, base = bits[row], key[row] * states
-            _take(waiting, base, states, fitting, allowed, i)
-            for q in range(states):
-                if not fitting >> variable[q] & 1:
-                    continue
+            base = key[row] * states
+            for n in range(state_ptr[kind[row]], state_ptr[kind[row] + 1]):
+                q = state_of[n]
                 latest, at = -1, used + LISTS
                 for edge in range(edge_ptr[q], edge_ptr[q + 1]):
                     if source[edge] < 0:
                         latest = row
                         continue
-                    place, found = base + source[edge], -1
-                    if waiting[place, TAKEN_AT] == i:
-                        found = waiting[place, TAKEN]
-                        latest = max(latest, waiting[place, TAKEN_BEST])
-                    record[at] = found
+                    place = base + source[edge]
+                    record[at] = waiting[place, HEAD]
+                    latest = max(latest, waiting[place, BEST])
                     at += 1
                 if latest < 0:
                     continue
                 ends = final[q] and wanted[row] and stamp[latest] >= low[row]
-                if ends or allowed[q]:
+                if ends or waits[q]:
                     record[used + ROW], record[used + STATE] = row, q
                     record[used + LATEST], record[used + LINK] = latest, -1
                     if ends:
                         trigger[count] = used
                         count += 1
                     used = at
-        _wait(waiting, states, key, allowed, first, used, record, list_count)
+        for row in range(i, j):
+            base = key[row] * states
+            for n in range(take_ptr[kind[row]], take_ptr[kind[row] + 1]):
+                waiting[base + take_of[n], HEAD] = -1
+                waiting[base + take_of[n], BEST] = -1
+        at = first
+        while at < used:
+            state = record[at + STATE]
+            if waits[state]:
+                place = key[record[at + ROW]] * states + state
+                record[at + LINK] = waiting[place, HEAD]
+                waiting[place, HEAD] = at
+                waiting[place, BEST] = max(waiting[place, BEST], record[at + LATEST])
+            at += LISTS + list_count[state]
         i = j
     return count
 

@@ -108,14 +108,18 @@ def tumbling_segments(
     key: NDArray[np.int64], ts: NDArray[np.int64], bits: NDArray[np.int64], width: int
 ) -> Segments:
     """Build one segment for each key and tumbling window; width 0 is one window for all."""
-    window = ts // width * width if width else np.zeros(len(ts), np.int64)
     if len(key) and not width and (key[0] == key).all():
         # The rows are contiguous already; sorting would cost more than the rest.
-        rows = np.arange(len(key))
-        none = np.zeros(len(key), np.int64)
-        ptr = np.array([0, len(key)], np.int64)
-        return Segments(key[:1], window[:1], ptr, rows, bits, none, none[:1], none[:1])
+        return whole_segment(bits)._replace(key=key[:1])
+    window = ts // width * width if width else np.zeros(len(ts), np.int64)
     return gather_segments(key, window, np.arange(len(key)), bits)
+
+
+def whole_segment(bits: NDArray[np.int64]) -> Segments:
+    """Build one segment of all rows."""
+    none = np.zeros(len(bits), np.int64)
+    ptr = np.array([0, len(bits)], np.int64)
+    return Segments(none[:1], none[:1], ptr, np.arange(len(bits)), bits, none, none[:1], none[:1])
 
 
 def sliding_segments(

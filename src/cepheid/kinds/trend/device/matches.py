@@ -19,7 +19,8 @@ from cepheid.accelerator.selecting import PairCounts, Probes, count_pairs_there
 from cepheid.errors import DataError, Diagnostic
 from cepheid.jobs.owned import EVERYTHING
 from cepheid.kinds.trend.device.levels import Level, order_matches
-from cepheid.kinds.trend.listing.enumerate import Found, Places
+from cepheid.kinds.trend.listing.enumerate import Places
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import Comparison, Relation
 from cepheid.kinds.trend.program.job import Job, lower

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels import choose as kernel
 from cepheid.kernels.enumerate import FRAME, FULL, MISSING
-from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, Found, Lister
+from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, Lister
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
 from cepheid.language import tree
 from cepheid.plans.marks import variable_of

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
 from cepheid.events.temporal import FOREVER, LONG_AGO
-from cepheid.kinds.trend.listing.enumerate import Found, Lister
+from cepheid.kinds.trend.listing.enumerate import Lister
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
 from cepheid.plans.marks import variable_of
 

@@ -17,6 +17,7 @@ from cepheid.kernels import enumerate as kernel
 from cepheid.kernels import links as linked
 from cepheid.kernels import starts as forward
 from cepheid.kernels.plain_matches import list_plain_matches
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.kinds.trend.listing.link_kinds import LinkRoom, split_by_link, tables_of
 from cepheid.kinds.trend.listing.mask_blocks import MaskBlocks
 from cepheid.kinds.trend.listing.pushed_predicates import Pushing, split_by_role
@@ -43,58 +44,6 @@ _SEMANTICS = {
 
 Places = Callable[[Segments], NDArray[Any]]
 """Computes a value for every row of segments."""
-
-
-class Found(NamedTuple):
-    """A batch of matches.
-
-    ``segment`` is the segment of a match and ``last`` the index of its last event among the rows of
-    all segments; the bindings of match n are ``ptr[n]`` to ``ptr[n + 1]`` of ``rows`` (of the
-    input) and ``variables`` (their numbers). Of sets of matches (§2.10), ``part`` is the number of
-    the match of a binding in its set.
-    """
-
-    segment: NDArray[np.int64]
-    last: NDArray[np.int64]
-    ptr: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    variables: NDArray[np.int8]
-    part: NDArray[np.int64] | None = None
-
-    def __len__(self) -> int:
-        """Return the number of matches."""
-        return len(self.segment)
-
-    @property
-    def owner(self) -> NDArray[np.int64]:
-        """Compute the match of every binding."""
-        return np.repeat(np.arange(len(self.segment)), np.diff(self.ptr))
-
-    def take(self, kept: NDArray[np.bool_]) -> Found:
-        """Select some of the matches."""
-        if kept.all():
-            return self
-        lengths = np.diff(self.ptr)
-        inside = np.repeat(kept, lengths)
-        ptr = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
-        return Found(
-            self.segment[kept], self.last[kept], ptr, self.rows[inside], self.variables[inside]
-        )
-
-    def reordered(self, order: NDArray[np.int64]) -> Found:
-        """Sort the matches."""
-        lengths = np.diff(self.ptr)[order]
-        ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        at = np.repeat(self.ptr[order] - ptr[:-1], lengths) + np.arange(ptr[-1])
-        return Found(self.segment[order], self.last[order], ptr, self.rows[at], self.variables[at])
-
-    def head(self, count: int) -> Found:
-        """Select the first matches."""
-        end = self.ptr[count]
-        return Found(
-            self.segment[:count], self.last[:count], self.ptr[: count + 1], self.rows[:end],
-            self.variables[:end], None if self.part is None else self.part[:end],
-        )  # fmt: skip
 
 
 class _Arrays(NamedTuple):

@@ -16,7 +16,7 @@ from cepheid.events.schema import ValueKind
 from cepheid.expressions.evaluate import true_mask
 from cepheid.expressions.format import as_written
 from cepheid.expressions.vectors import Vector
-from cepheid.kinds.trend.listing.enumerate import Found
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.language import tree
 from cepheid.memory_limits import current
 from cepheid.plans.marks import variable_of

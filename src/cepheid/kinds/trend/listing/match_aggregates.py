@@ -16,7 +16,8 @@ from cepheid.arrays.columns import NO_VALUE
 from cepheid.kernels.compose import add_rows
 from cepheid.kernels.moments import DURATION, has_moments, second_of
 from cepheid.kernels.ring import MERSENNE
-from cepheid.kinds.trend.listing.enumerate import Found, Lister
+from cepheid.kinds.trend.listing.enumerate import Lister
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
 from cepheid.kinds.trend.look_back.evaluate import Answer
 from cepheid.kinds.trend.look_back.question import Question

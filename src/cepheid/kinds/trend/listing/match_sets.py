@@ -26,7 +26,8 @@ from cepheid.kinds.trend.listing.ended_matches import (
     names_of,
     portions,
 )
-from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, MATCHES_ROOM, Found
+from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, MATCHES_ROOM
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.kinds.trend.program.conjunction import combinations_of
 from cepheid.plans.marks import variable_of
 

@@ -1,9 +1,9 @@
 """List matches by a walk over the events in time order, where no earlier event is looked up.
 
-This is so under skip-till-next-match without edge predicates (``kernels/walk.py``), and under
-contiguous where no two events of a key have one time (``kernels/neighbours.py``); and where a match
-is one event, by a filter. Nothing is sorted by key. The matches and their order are those of
-``Lister``.
+This is so under skip-till-next-match and skip-till-any-match without edge predicates
+(``kernels/walk.py``, ``kernels/paths.py``), and under contiguous where no two events of a key have
+one time (``kernels/neighbours.py``); and where a match is one event, by a filter. Nothing is sorted
+by key. The matches and their order are those of ``Lister``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.kernels import neighbour_sets, neighbours, walk
-from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, MATCHES_ROOM, Found
+from cepheid.kernels import neighbour_sets, neighbours, paths, walk
+from cepheid.kinds.trend.listing.enumerate import BINDINGS_ROOM, MATCHES_ROOM
+from cepheid.kinds.trend.listing.found import Aligned, Found
 from cepheid.kinds.trend.listing.neighbour_sets import set_tables
 from cepheid.kinds.trend.look_back.question import Question
 from cepheid.kinds.trend.look_back.relations import COMPARE, Relation
@@ -29,6 +30,8 @@ RECORDS_MAX = 1 << 31
 """Numbers of all records together, which are of 32 bits."""
 COUNTED_MAX = 16
 """Variables of which each set has a number of its own."""
+_FREE = (tree.Semantics.NEXT_MATCH, tree.Semantics.ANY_MATCH)
+"""Semantics under which the place of an event among all others does not matter."""
 FRAME = 4
 """Numbers of a frame, of either kind."""
 
@@ -48,13 +51,25 @@ class _Tables(NamedTuple):
     final: NDArray[np.bool_]
 
 
+class _Sets(NamedTuple):
+    """The sets of variables that events fit: that of each event, and for each set some lists.
+
+    ``states`` are the states of its variables, ``takes`` those whose partial matches an event of
+    the set takes away from later ones: where the list of each set begins, and all lists.
+    """
+
+    kind: NDArray[np.int64]
+    states: tuple[NDArray[np.int64], NDArray[np.int64]]
+    takes: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
 def is_walked(question: Question, template: Template) -> bool:
     """Check whether a walk can list the matches of a template, unless events have one time."""
     if template.guards or question.listed or question.links is not None:
         return False
     if _is_one_event(template):
         return True
-    if question.semantics is tree.Semantics.NEXT_MATCH:
+    if question.semantics in _FREE:
         return not question.relations
     if question.semantics is not tree.Semantics.CONTIGUOUS:
         return False
@@ -106,11 +121,18 @@ class Walker:
 
     def _count_numbers(self) -> int:
         """Compute the numbers of all records, if every event is in every state that it fits."""
-        tables = self.tables
-        variables = tables.variable.tolist()
+        fitting = self._count_in_states()
+        return int((fitting * (walk.LISTS + self.tables.list_count)).sum())
+
+    def _count_records(self) -> int:
+        """Compute the maximum number of records."""
+        return int(self._count_in_states().sum())
+
+    def _count_in_states(self) -> NDArray[np.int64]:
+        """Count the events that fit the variable of each state."""
+        variables = self.tables.variable.tolist()
         fitting = {v: self._count_fitting(1 << v) for v in set(variables)}
-        sizes = (walk.LISTS + tables.list_count).tolist()
-        return sum(fitting[v] * size for v, size in zip(variables, sizes, strict=True))
+        return np.array([fitting[v] for v in variables], np.int64)
 
     def _count_fitting(self, mask: int) -> int:
         """Count the events that may bind one of some variables."""
@@ -124,16 +146,23 @@ class Walker:
         if len(self.question.variables) > COUNTED_MAX:
             return np.unique(bits, return_counts=True)
         counts = np.bincount(bits)
-        return np.arange(len(counts)), counts
+        some = np.flatnonzero(counts)
+        return some, counts[some]
 
-    def batches(self, wanted: NDArray[np.bool_], most: int | None = None) -> Iterator[Found]:
+    def batches(
+        self, wanted: NDArray[np.bool_], most: int | None = None
+    ) -> Iterator[Found | Aligned]:
         """List the matches that end with a wanted event, in the order of their last events."""
         assert self.fits, "some events need a Lister"
+        room = min(MATCHES_ROOM, most or MATCHES_ROOM)
         if self._single:
-            return self._filter(wanted, min(MATCHES_ROOM, most or MATCHES_ROOM))
-        contiguous = self.question.semantics is tree.Semantics.CONTIGUOUS
-        read = self._walk_neighbours(wanted) if contiguous else self._walk_lists(wanted)
-        return self._fill(read, min(MATCHES_ROOM, most or MATCHES_ROOM))
+            return self._filter(wanted, room)
+        if self.question.semantics is tree.Semantics.CONTIGUOUS:
+            return self._fill(self._walk_neighbours(wanted), room)
+        path = _path(self.template)
+        if path is not None:
+            return self._walk_path(path, wanted, room)
+        return self._fill(self._walk_lists(wanted), room)
 
     def _filter(self, wanted: NDArray[np.bool_], room: int) -> Iterator[Found]:
         """List the events that are matches by themselves."""
@@ -147,12 +176,13 @@ class Walker:
 
     def _walk_lists(self, wanted: NDArray[np.bool_]) -> Read:
         arrays, tables = self.question.arrays, self.tables
-        states = (tables.variable, tables.allowed, tables.edge_ptr, tables.source)
+        sets = self._sets(tables.variable, tables.allowed)
         record = np.empty(self._count_numbers(), np.int32)
         trigger = np.empty(self._count_ends(), np.int32)
         count = walk.walk_events(
-            self.key, arrays.ts, arrays.bits, self.question.together, *states, tables.list_count,
-            tables.final, self.stamp, self.low, wanted,
+            self.key, arrays.ts, sets.kind, self.question.together, *sets.states, *sets.takes,
+            tables.edge_ptr, tables.source, tables.allowed != 0, tables.list_count, tables.final,
+            self.stamp, self.low, wanted,
             np.full((self.key_count * len(tables.variable), walk.WAITING), -1, np.int32),
             record, trigger,
         )  # fmt: skip
@@ -160,6 +190,46 @@ class Walker:
             walk.read_matches, tables.variable, tables.edge_ptr, tables.source, tables.list_count,
             record, trigger[:count], self.stamp, self.low,
         )  # fmt: skip
+
+    def _walk_path(
+        self, path: list[int], wanted: NDArray[np.bool_], room: int
+    ) -> Iterator[Aligned]:
+        """List matches that all pass the same states, which lie one after another."""
+        arrays, states = self.question.arrays, len(path)
+        variables, allowed = self.tables.variable[path], self.tables.allowed[path]
+        sets = self._sets(variables, allowed)
+        record = np.empty(paths.RECORD * (self._count_records() + 1), np.int32)
+        trigger = np.empty(self._count_ends() + 1, np.int32)
+        count = paths.walk_paths(
+            self.key, arrays.ts, sets.kind, self.question.together, states, *sets.states,
+            *sets.takes, *_only(sets, states), self.stamp, self.low, wanted,
+            np.full((self.key_count * (states + 1), walk.WAITING), -1, np.int32), record, trigger,
+        )  # fmt: skip
+        cursor, status = np.zeros(4, np.int64), walk.FULL
+        cursor[walk.DEPTH] = states - 1
+        at, rows = np.zeros((2, states), np.int64)
+        while status != walk.DONE:
+            out = np.empty((states, room), np.int32)
+            status = paths.read_paths(
+                record, trigger[:count], self.stamp, self.low, cursor, at, rows, out
+            )
+            if cursor[walk.COUNT]:
+                yield Aligned(out[:, : cursor[walk.COUNT]], variables.astype(np.int8))
+
+    def _sets(self, variable: NDArray[np.int64], allowed: NDArray[np.int64]) -> _Sets:
+        """Assign numbers to the sets of variables that events fit.
+
+        Under skip-till-any-match an event takes nothing away from later ones.
+        """
+        kind, (sets, _) = self.question.arrays.bits, self._kinds
+        if len(self.question.variables) > COUNTED_MAX:
+            kind = np.searchsorted(sets, kind)
+        else:
+            sets = np.arange(int(sets.max(initial=0)) + 1)
+        takes = sets[:, None] & allowed
+        if self.question.semantics is tree.Semantics.ANY_MATCH:
+            takes = np.zeros_like(takes)
+        return _Sets(kind, _listed(sets[:, None] >> variable & 1), _listed(takes))
 
     def _walk_neighbours(self, wanted: NDArray[np.bool_]) -> Read:
         tables = self.tables
@@ -242,6 +312,34 @@ def _tables(question: Question, template: Template) -> _Tables:
         np.array([sum(e.source != START for e in group) for group in edges], np.int64),
         final,
     )
+
+
+def _path(template: Template) -> list[int] | None:
+    """Return the states of all matches, in order, if every match has one event of each of them."""
+    sources = {edge.target: edge.source for edge in template.edges}
+    if len(sources) < len(template.edges) or len(template.finals) > 1:
+        return None
+    path = [template.finals[0].state]
+    while (source := sources[path[-1]]) != START:
+        path.append(source)
+    return path[::-1]
+
+
+def _only(sets: _Sets, states: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find for each set its only state and list, as ``kernels/paths.py`` numbers these."""
+    (ptr, state), (take_ptr, take) = sets.states, sets.takes
+    few = (np.diff(ptr) == 1) & (np.diff(take_ptr) <= 1)
+    only, takes = np.full(len(few), -1), np.full(len(few), states)
+    only[few] = state[ptr[:-1][few]]
+    some = few & (np.diff(take_ptr) == 1)
+    takes[some] = take[take_ptr[:-1][some]] + 1
+    return only, takes
+
+
+def _listed(chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """List the columns that are not 0 in each row: where each list begins, and all lists."""
+    rows, columns = np.nonzero(chosen)
+    return np.searchsorted(rows, np.arange(len(chosen) + 1)), columns
 
 
 def _dense(key: NDArray[np.int64]) -> NDArray[np.int64]:

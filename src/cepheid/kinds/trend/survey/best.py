@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns
 from cepheid.kernels import best as kernel
-from cepheid.kinds.trend.listing.enumerate import Found
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.kinds.trend.program.reading import fill_weights
 from cepheid.kinds.trend.survey.graph import Walk
 from cepheid.memory_limits import current, too_much_state

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cepheid.kernels import draw as kernel
 from cepheid.kernels.prefix import FANOUT, LEVELS_MAX, room_of
 from cepheid.kernels.ring import LIMIT, STEP
-from cepheid.kinds.trend.listing.enumerate import Found
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.kinds.trend.look_back.evaluate import open_prefix
 from cepheid.kinds.trend.look_back.prefix_sums import has_prefix_form
 from cepheid.kinds.trend.look_back.question import Question

@@ -20,7 +20,8 @@ from cepheid.kernels import trailing
 from cepheid.kernels.compose import add_rows
 from cepheid.kernels.window_sums import sum_windows
 from cepheid.kinds.trend.listing.choose import Chooser
-from cepheid.kinds.trend.listing.enumerate import Found, Lister
+from cepheid.kinds.trend.listing.enumerate import Lister
+from cepheid.kinds.trend.listing.found import Found
 from cepheid.kinds.trend.listing.match_aggregates import numbers_of_matches
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.linear_state import Rows

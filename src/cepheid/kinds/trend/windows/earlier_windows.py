@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from cepheid.kernels.enumerate import find_ends
 from cepheid.kernels.replay import mark_repeated
-from cepheid.kinds.trend.listing.enumerate import Found, Lister
+from cepheid.kinds.trend.listing.enumerate import Lister
+from cepheid.kinds.trend.listing.found import Found
 
 
 class EarlierWindows:

@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.arrays.columns import Columns
+from cepheid.arrays.columns import Columns, gather
 from cepheid.jobs.owned import EVERYTHING, Owned
 from cepheid.kinds.trend.listing.ended_matches import Listing
-from cepheid.kinds.trend.listing.enumerate import Found, Lister, Places
+from cepheid.kinds.trend.listing.enumerate import Lister, Places
+from cepheid.kinds.trend.listing.found import Aligned, Found
 from cepheid.kinds.trend.listing.global_predicates import check_built, keep_matches
 from cepheid.kinds.trend.listing.match_sets import sets_of
 from cepheid.kinds.trend.program.job import Job
@@ -130,7 +131,7 @@ def _list(
     listing: Listed | None = None,
 ) -> Tables:  # fmt: skip
     limit = job.plan.output.limit
-    placed: Iterator[tuple[Found, NDArray[np.int64]]]
+    placed: Iterator[tuple[Found | Aligned, NDArray[np.int64]]]
     for stretch in stretches:
         columns = stretch.question.columns
         if listing is not None:
@@ -139,7 +140,7 @@ def _list(
         elif stretch.walker is not None:
             begins = stretch.start(stretch.segments)
             matches = stretch.walker.batches(_wanted(job, stretch, owned)(stretch.segments), limit)
-            placed = ((found, begins[found.last]) for found in matches)
+            placed = ((found, gather(begins, found.last)) for found in matches)
         elif job.patterns > 1:
             placed = _sets(job, stretch, owned)
         else:

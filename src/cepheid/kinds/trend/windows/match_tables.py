@@ -14,7 +14,7 @@ from cepheid.events.arriving import shown_as_texts
 from cepheid.expressions.arrow import arrow_of
 from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.expressions.vectors import Vector, full_length
-from cepheid.kinds.trend.listing.enumerate import Found
+from cepheid.kinds.trend.listing.found import Aligned, Found
 from cepheid.kinds.trend.listing.global_predicates import (
     merge_variants,
     take_rows,
@@ -33,7 +33,7 @@ PART = "match"
 
 
 def build_matches(
-    job: Job, found: Found, starts: NDArray[np.int64], columns: Columns, first_id: int
+    job: Job, found: Found | Aligned, starts: NDArray[np.int64], columns: Columns, first_id: int
 ) -> pa.Table:
     """Build the rows of some matches.
 
@@ -49,31 +49,28 @@ def build_matches(
     listing = plan.output.kind is OutputKind.MATCHES
     if listing:
         rows[MATCH_ID] = pa.array(np.arange(first_id, first_id + len(found), dtype=np.int64))
-    leading = found.rows[found.ptr[:-1]]
+    leading = found.leading
     for name in plan.partition.group_by:
         rows[name] = _take(columns, name, leading)
     rows |= columns_of_windows(job, starts, columns.batch.schema)
     if listing:
-        rows[EVENTS] = events_of_matches(job, found, columns)
+        rows[EVENTS] = events_of_matches(job, found.loose(), columns)
     for column in plan.output.columns:
         if column.expression is not None:
-            rows[column.name] = _computed(job, column.expression, found, columns, leading)
+            rows[column.name] = _computed(job, column.expression, found.loose(), columns)
         elif column.variable is None:
             assert column.attribute is not None, "only attributes are listed"
             rows[column.name] = _take(columns, column.attribute, leading)
         elif column.variable == LAST_EVENT:
             assert column.attribute is not None, "its time"
-            rows[column.name] = _take(columns, column.attribute, found.rows[found.ptr[1:] - 1])
+            rows[column.name] = _take(columns, column.attribute, found.ending)
         else:
             rows[column.name] = _attribute(job, column, found, columns)
     return pa.table(rows)
 
 
 def _take(columns: Columns, name: str, rows: Any) -> Any:
-    taken: Any = columns.take(name, pa.array(rows))
-    array = taken.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
+    array: Any = columns.take(name, rows)
     schema = columns.batch.schema
     is_text = name in schema.names and shown_as_texts(schema.field(name))
     return array.dictionary_decode() if is_text else array
@@ -131,9 +128,9 @@ def _computed(
     expression: tree.Expression,
     found: Found,
     columns: Columns,
-    leading: NDArray[np.int64],
 ) -> Any:
     """Evaluate an expression over single matches; a plain attribute keeps its type."""
+    leading = found.leading
     found, variables = merge_variants(found, job.variables)
     if isinstance(expression, tree.Attribute):
         rows = _rows_of(variables, expression, found)
@@ -170,14 +167,15 @@ def _rows_of(variables: Sequence[str], attribute: tree.Attribute, found: Found) 
     return pa.array(rows, mask=rows < 0)
 
 
-def _attribute(job: Job, column: ResultColumn, found: Found, columns: Columns) -> Any:
+def _attribute(job: Job, column: ResultColumn, matches: Found | Aligned, columns: Columns) -> Any:
     """Build an attribute of a variable: its value, or the list of values (§7.3)."""
     assert column.variable is not None
     assert column.attribute is not None
     mine = np.array([variable_of(v) == column.variable for v in job.variables])
-    place = _only_place(mine, found)
-    if place is not None and not column.repeated:
-        return _take(columns, column.attribute, found.rows[place :: len(found.rows) // len(found)])
+    only = None if column.repeated else matches.only_rows(mine)
+    if only is not None:
+        return _take(columns, column.attribute, only)
+    found = matches.loose()
     wanted = mine[found.variables]
     bound = found.rows[wanted]
     ptr = np.concatenate([[0], np.cumsum(wanted)])[found.ptr]
@@ -189,17 +187,3 @@ def _attribute(job: Job, column: ResultColumn, found: Found, columns: Columns) -
     rows = np.full(len(found), -1, np.int64)
     rows[np.repeat(np.arange(len(found)), counts)] = bound
     return _take(columns, column.attribute, pa.array(rows, mask=rows < 0))
-
-
-def _only_place(mine: NDArray[np.bool_], found: Found) -> int | None:
-    """Find the place of a variable where all matches bind the same variables in one order."""
-    count = len(found)
-    length = len(found.rows) // count if count else 0
-    if not length or not (np.diff(found.ptr) == length).all():
-        return None
-    bound = found.variables
-    places = np.flatnonzero(mine[bound[:length]])
-    # Each match is compared with the one before, which is much faster than all with the first.
-    return (
-        int(places[0]) if len(places) == 1 and (bound[length:] == bound[:-length]).all() else None
-    )

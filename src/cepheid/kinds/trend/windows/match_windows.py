@@ -35,6 +35,7 @@ from cepheid.patterns.segments import (
     search_within,
     trailing_segments,
     tumbling_segments,
+    whole_segment,
 )
 from cepheid.plans.plan import WindowKind, WindowPlan
 
@@ -127,8 +128,8 @@ def _find_at_once(
         rows = segments.rows
         return search_within(stamp[rows], begin, np.arange(1, len(rows) + 1), low[rows] - 1)
 
-    arranged = np.zeros_like(key) if walker is not None else key
-    segments = tumbling_segments(arranged, ts, question.arrays.bits, 0)
+    bits = question.arrays.bits
+    segments = tumbling_segments(key, ts, bits, 0) if walker is None else whole_segment(bits)
     return [
         Stretch(
             question, segments, bound,
