@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from cepheid.events.arriving import as_table, form_of, in_form
-from cepheid.events.files import find_files, read_all
+from cepheid.events.files import content_of, find_files, read_all, schema_of_file
 from cepheid.expressions.own import all_registered
 from cepheid.jobs.why import WhyNot
 from cepheid.kinds.row_pattern.bind import bind_clause
@@ -38,6 +39,9 @@ from cepheid.options import unused
 from cepheid.runtimes.explain_replay import explain_replay
 from cepheid.store.reader import StoreReader
 from cepheid.store.snapshot import Snapshot
+
+PIECE_ROWS = 1 << 20
+"""Rows of Parquet files that are read at a time."""
 
 
 def run_local_sql(
@@ -168,37 +172,51 @@ class Known:
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self._stores = {n: table for n, table in tables.items() if isinstance(table, StoreReader)}
+        self._files = {
+            name: find_files(fspath(table))
+            for name, table in tables.items()
+            if isinstance(table, str | PathLike)
+        }
         self.arrow = {
-            name: _read_table(table) for name, table in tables.items() if name not in self._stores
+            name: as_table(table)
+            for name, table in tables.items()
+            if name not in self._stores and name not in self._files
         }
 
     def snapshot(self, source: Select) -> Snapshot | None:
         """Open the store that ``SELECT * FROM store`` reads; None for any other query."""
-        name = plain_source(source)
-        if name is None:
-            return None
-        found = find_column(name, [*self.arrow, *self._stores])
+        found = self._named(plain_source(source))
         return self._stores[found].snapshot() if found in self._stores else None
 
+    def parquet(self, source: Select) -> list[Path] | None:
+        """Return the Parquet files that ``SELECT * FROM table`` reads; None for any other query."""
+        files = self._files.get(self._named(plain_source(source)) or "", [])
+        every = all(content_of(file.name) == "parquet" for file in files)
+        return files if files and every else None
+
+    def _named(self, name: str | None) -> str | None:
+        return name and find_column(name, [*self.arrow, *self._stores, *self._files])
+
     def table(self, name: str) -> pa.Table:
-        """Return a table, or read all events of a store."""
+        """Return a table, or read all events of a store or of files."""
+        if name in self._files and name not in self.arrow:
+            self.arrow[name] = _read(self._files[name])
         if name not in self.arrow:
             self.arrow[name] = read_whole(self._stores[name].snapshot()).table
         return self.arrow[name]
 
     def read_all(self, select: Select) -> None:
-        """Read the stores that a query names."""
+        """Read the stores and files that a query names."""
         for source in tables_of(select):
-            found = find_column(source, [*self.arrow, *self._stores])
-            if found in self._stores:
+            found = self._named(source)
+            if found in self._stores or found in self._files:
                 self.table(str(found))
 
 
-def _read_table(table: Any) -> pa.Table:
-    """Read a table that is in memory, or in the files of a path."""
-    if isinstance(table, str | PathLike):
-        return pa.concat_tables(read_all(find_files(fspath(table))), promote_options="permissive")
-    return as_table(table)
+def _read(files: list[Path], columns: Sequence[str] | None = None) -> pa.Table:
+    """Read files as one table; in few pieces, since each column is put together."""
+    tables = read_all(files, columns, batch_rows=PIECE_ROWS)
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 class Parts:
@@ -224,6 +242,11 @@ class Parts:
     def source(self, site: Site) -> Select:
         """Return the input of a clause, once those before it have become views."""
         return self._parsed(self.statement.source_query(site, self._views))
+
+    def read_again(self, source: Select) -> bool:
+        """Check whether a text reads the table of an input in another place, too."""
+        names = [name.lower() for select in self.all for name in tables_of(select)]
+        return any(names.count(name.lower()) > 1 for name in tables_of(source))
 
     def add(self, plan: MatchPlan) -> str:
         """Take the next clause as a view, and return its name."""
@@ -254,8 +277,12 @@ def _run(parts: Parts, known: Known, strategy: str | None, bounds: SearchBounds)
         source = parts.source(site)
         snapshot = known.snapshot(source)
         if snapshot is None:
-            table = _select(source, known, text)
-            plan = bind_clause(site.clause, table.column_names, text, bounds)
+            files = None if parts.read_again(source) else known.parquet(source)
+            if files is not None:
+                plan, table = _from_files(site, files, text, bounds)
+            else:
+                table = _select(source, known, text)
+                plan = bind_clause(site.clause, table.column_names, text, bounds)
             # As many threads as Arrow itself has for its columns.
             found = recognize(plan, table, threads=pa.cpu_count())
             _warn_of_nulls(plan, table)
@@ -264,6 +291,16 @@ def _run(parts: Parts, known: Known, strategy: str | None, bounds: SearchBounds)
             found = run_clause(snapshot, plan, strategy).table
         known.arrow[parts.add(plan)] = found
     return _select(parts.outer(), known, text)
+
+
+def _from_files(
+    site: Site, files: list[Path], text: str, bounds: SearchBounds
+) -> tuple[MatchPlan, pa.Table]:
+    """Bind a clause to Parquet files, and read the columns that it names."""
+    names = list(dict.fromkeys(n for file in files for n in schema_of_file(file, None).names))
+    plan = bind_clause(site.clause, names, text, bounds)
+    # A clause that names no column counts rows.
+    return plan, _read(files, plan.read_columns or names[:1])
 
 
 def _select(select: Select, known: Known, text: str) -> pa.Table:
