@@ -69,6 +69,7 @@ class Columns:
         self._masks: dict[tree.Expression, NDArray[np.bool_]] = {}
         self._encoded: dict[str, Any] = {}
         self._numbers: dict[int, tuple[KeyTable, NDArray[np.int64]]] = {}
+        self._bits: dict[int, tuple[object, NDArray[Any]]] = {}
         self._joined: dict[str, pa.ChunkedArray[Any]] = {}
 
     def append(self, name: str, column: pa.Array[Any]) -> None:
@@ -150,6 +151,12 @@ class Columns:
         if id(keys) not in self._numbers:
             self._numbers[id(keys)] = (keys, keys.number(self))
         return self._numbers[id(keys)][1]
+
+    def bits(self, job: object, find: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return the variables of every event for a job, which are found once."""
+        if id(job) not in self._bits:
+            self._bits[id(job)] = (job, find())
+        return self._bits[id(job)][1]
 
     def take(self, name: str, rows: Any) -> Any:
         """Select rows of a column; Arrow would join the chunks of numbers in every call."""

@@ -189,8 +189,11 @@ class KeyValues:
         before = self._range
         if not self._make_range(lowest, highest):
             return None
+        if not len(before[1]):
+            numbers[:] = -1
+            self._number_new(values, numbers)
         # A table that covers all values has filled the numbers, but for new ones.
-        if self._range is before or not self._look_up(values, numbers):
+        elif self._range is before or not self._look_up(values, numbers):
             self._number_new(values, numbers)
         return numbers
 

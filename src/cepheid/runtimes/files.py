@@ -15,6 +15,7 @@ from cepheid.arrays.columns import Columns, read_times
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.ahead import read_ahead
 from cepheid.events.files import (
+    BATCH_ROWS,
     content_of,
     count_events,
     find_files,
@@ -39,6 +40,9 @@ from cepheid.runtimes.local import (
 )
 from cepheid.runtimes.notices import watched, watched_tables
 from cepheid.runtimes.row_groups import group_choice
+
+PIECE_ROWS = 1 << 20
+"""Events that are read from a Parquet file at a time, at most."""
 
 Progress = Callable[[int], None]
 """Called repeatedly with the number of events read, or with the place of the file that is."""
@@ -73,8 +77,8 @@ def run_files(
     encoded = kind_of(plan).encoded(plan) if parquet else ()
     groups = group_choice(plan) if parquet else None
 
-    def read(names: Sequence[str] | None) -> Iterator[pa.Table]:
-        tables = read_all(files, names, compiled.times, opened, encoded, groups=groups)
+    def read(names: Sequence[str] | None, rows: int) -> Iterator[pa.Table]:
+        tables = read_all(files, names, compiled.times, opened, encoded, rows, groups)
         return _counted(read_ahead(tables), progress)
 
     return watched(plan, lambda: _run_plan(plan, files, schema, read))
@@ -84,11 +88,13 @@ def _run_plan(
     plan: Plan,
     files: list[Path],
     schema: pa.Schema,
-    read: Callable[[Sequence[str] | None], Iterator[pa.Table]],
+    read: Callable[[Sequence[str] | None, int], Iterator[pa.Table]],
 ) -> pa.Table:
     """Run a plan over files, as a stream if they are in order."""
     job, names = local_job(plan), names_read(plan.columns, schema)
-    batches = read(names)
+    # Where a step has many events, they are read in few pieces, which nobody has to put together.
+    rows = min(max(job.batch_rows, BATCH_ROWS), PIECE_ROWS)
+    batches = read(names, rows)
     if not job.in_order:
         return job.answer(batches, schema)
     first = list(_first_rows(batches, job.batch_rows))
@@ -101,7 +107,7 @@ def _run_plan(
         unordered = error.diagnostics[0].code == "E509"
         if not unordered or count_events(files) > SORT_ROWS_MAX:
             raise
-    return _run_whole(plan, read(names))
+    return _run_whole(plan, read(names, rows))
 
 
 def _first_rows(batches: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:

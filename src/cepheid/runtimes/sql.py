@@ -37,11 +37,9 @@ from cepheid.kinds.row_pattern.store import plan_clause, read_whole, run_clause
 from cepheid.kinds.row_pattern.why import why_clause
 from cepheid.options import unused
 from cepheid.runtimes.explain_replay import explain_replay
+from cepheid.runtimes.files import PIECE_ROWS
 from cepheid.store.reader import StoreReader
 from cepheid.store.snapshot import Snapshot
-
-PIECE_ROWS = 1 << 20
-"""Rows of Parquet files that are read at a time."""
 
 
 def run_local_sql(

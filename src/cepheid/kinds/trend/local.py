@@ -206,14 +206,14 @@ class LocalMatches(NamedTuple):
         """List all matches, until LIMIT is reached; threads share large inputs."""
         counted = self._replace(gathered=Gathered())
         found = answer_side_by_side(counted, batches, schema, self.job.plan.time)
-        return pa.concat_tables([self.nothing(schema), _numbered(self.job, found)])
+        return _numbered(self.job, found)
 
     def answer_owned(
         self, batches: Iterable[pa.Table], schema: pa.Schema, owned: Owned
     ) -> pa.Table:
         """List the matches of the windows of a range, in the order of their last events."""
         tables = collect(list_batches(self.job, batches, owned), self.gathered)
-        return pa.concat_tables([self.nothing(schema), *tables])
+        return pa.concat_tables(tables) if tables else self.nothing(schema)
 
 
 def _reach_of(job: Job) -> tuple[int, int] | None:

@@ -30,6 +30,10 @@ RECORDS_MAX = 1 << 31
 """Numbers of all records together, which are of 32 bits."""
 COUNTED_MAX = 16
 """Variables of which each set has a number of its own."""
+TABLED_MAX = 8
+"""Variables of which all sets are in tables, whether or not events have them."""
+ROOM_MAX = 1 << 24
+"""So many numbers get room without being counted: memory that nobody writes to costs nothing."""
 _FREE = (tree.Semantics.NEXT_MATCH, tree.Semantics.ANY_MATCH)
 """Semantics under which the place of an event among all others does not matter."""
 FRAME = 4
@@ -121,16 +125,24 @@ class Walker:
 
     def _count_numbers(self) -> int:
         """Compute the numbers of all records, if every event is in every state that it fits."""
-        fitting = self._count_in_states()
-        return int((fitting * (walk.LISTS + self.tables.list_count)).sum())
+        sizes = walk.LISTS + self.tables.list_count
+        return int((self._count_in_states() * sizes).sum())
 
     def _count_records(self) -> int:
         """Compute the maximum number of records."""
         return int(self._count_in_states().sum())
 
+    @cached_property
+    def _is_roomy(self) -> bool:
+        """Check whether there is room for every event in every state."""
+        sizes = walk.LISTS + self.tables.list_count
+        return len(self.key) * int(sizes.sum()) <= ROOM_MAX
+
     def _count_in_states(self) -> NDArray[np.int64]:
-        """Count the events that fit the variable of each state."""
+        """Count the events that may fit the variable of each state."""
         variables = self.tables.variable.tolist()
+        if self._is_roomy:
+            return np.full(len(variables), len(self.key))
         fitting = {v: self._count_fitting(1 << v) for v in set(variables)}
         return np.array([fitting[v] for v in variables], np.int64)
 
@@ -221,11 +233,12 @@ class Walker:
 
         Under skip-till-any-match an event takes nothing away from later ones.
         """
-        kind, (sets, _) = self.question.arrays.bits, self._kinds
-        if len(self.question.variables) > COUNTED_MAX:
-            kind = np.searchsorted(sets, kind)
+        kind, variables = self.question.arrays.bits, len(self.question.variables)
+        if variables <= TABLED_MAX:
+            sets = np.arange(1 << variables)
         else:
-            sets = np.arange(int(sets.max(initial=0)) + 1)
+            sets, _ = self._kinds
+            kind = np.searchsorted(sets, kind)
         takes = sets[:, None] & allowed
         if self.question.semantics is tree.Semantics.ANY_MATCH:
             takes = np.zeros_like(takes)
@@ -265,8 +278,11 @@ class Walker:
     def _count_ends(self) -> int:
         """Compute the maximum number of events and states that end matches."""
         tables = self.tables
+        finals = int(np.count_nonzero(tables.final))
+        if self._is_roomy:
+            return len(self.key) * finals
         bits = sum(1 << v for v in set(tables.variable[tables.final].tolist()))
-        return self._count_fitting(bits) * int(np.count_nonzero(tables.final))
+        return self._count_fitting(bits) * finals
 
     def _fill(self, read: Read, most: int) -> Iterator[Found]:
         longest, status = self._longest(), walk.FULL

@@ -172,9 +172,9 @@ class Job:
         return name in columns or any(c.partition(".")[0] == name for c in columns)
 
     def bits_of(self, columns: Columns) -> NDArray[Any]:
-        """Compute for every event the variables that it may bind, as bits."""
+        """Compute for every event the variables that it may bind, as bits; nobody changes them."""
         types = [self.types[name] for name in self.variables]
-        return read_bits(columns, self.plan, self.variables, types)
+        return columns.bits(self, lambda: read_bits(columns, self.plan, self.variables, types))
 
     def columns_of(self, program: Program) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Look up the weights of a program's variables; see ``columns_for``."""

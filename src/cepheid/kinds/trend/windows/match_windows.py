@@ -33,6 +33,7 @@ from cepheid.patterns.segments import (
     distinct_windows,
     gather_segments,
     search_within,
+    take,
     trailing_segments,
     tumbling_segments,
     whole_segment,
@@ -135,7 +136,7 @@ def _find_at_once(
             question, segments, bound,
             lambda segments: segments.rows >= fresh,
             lambda segments: np.zeros(len(segments.key), np.int64),
-            lambda segments: start[segments.rows], stamp=stamp, barred=barred, kept=kept,
+            lambda segments: take(start, segments.rows), stamp=stamp, barred=barred, kept=kept,
             walker=walker,
         )
     ]  # fmt: skip
