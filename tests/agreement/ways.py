@@ -448,7 +448,16 @@ def _closes(trial: Trial) -> bool:
     return ends and (plan.window.kind is not WindowKind.NONE or needs_no_window(plan))
 
 
-@way("live in process", (*PATTERNS, *STEPPED), takes=can_be_live)
+def _lives_in_process(trial: Trial) -> bool:
+    """Return whether rows leave before the stream ends; a query that is wrong may show that."""
+    try:
+        compiled(trial).live(plain_table(trial.table).schema)
+    except CepheidError as error:
+        return error.diagnostics[0].code not in ("E404", "E405")
+    return True
+
+
+@way("live in process", (*PATTERNS, *STEPPED, "filter", "aggregation"), takes=_lives_in_process)
 def run_live_in_process(trial: Trial) -> Any:
     """Feed the pieces, and restart between some of them, so that events are gathered or not."""
     query = compiled(trial)

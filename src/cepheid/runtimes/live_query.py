@@ -173,7 +173,12 @@ class LiveQuery:
 
     def close(self) -> pa.Table:
         """End the stream: return the rows of all events that still wait and windows still open."""
-        return self._take(FOREVER)
+        if self._until == FOREVER:
+            return self._nothing
+        rows = self._take(FOREVER)
+        # No time ends windows that are counted in events (§6.6).
+        self._state, rest = self._job.finish(self._state)
+        return pa.concat_tables([rows, rest]) if len(rest) else rows
 
     def save(self) -> bytes:
         """Serialize the state, for ``q.live(schema, state=...)``; late events are counted anew."""
