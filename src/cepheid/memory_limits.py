@@ -48,6 +48,8 @@ class Limits(msgspec.Struct, frozen=True):
     situations: int = 20_000_000
 
 
+_USUAL = Limits()
+
 _CURRENT: ContextVar[Limits | None] = ContextVar("cepheid_limits", default=None)
 
 
@@ -55,6 +57,11 @@ def current() -> Limits:
     """Return the limits in force."""
     found = _CURRENT.get()
     return found if found is not None else _from_environment(os.environ.get(VARIABLE, ""))
+
+
+def is_usual(name: str) -> bool:
+    """Check whether nobody has set a limit."""
+    return bool(getattr(current(), name) == getattr(_USUAL, name))
 
 
 @contextmanager
@@ -97,7 +104,7 @@ def _from_environment(text: str) -> Limits:
     for part in filter(None, map(str.strip, text.split(","))):
         name, _, number = part.partition("=")
         changed[name.strip()] = int(number) if number.strip().isdigit() else number
-    return _checked(Limits(), changed)
+    return _checked(_USUAL, changed)
 
 
 def _checked(base: Limits, changed: dict[str, Any]) -> Limits:

@@ -20,7 +20,7 @@ from tests.runtime.cases import Case, golden_cases, listed_cases, same
 from cepheid.api import CompiledQuery, query
 from cepheid.arrays.columns import Columns, KeyTable, read_times
 from cepheid.errors import BindError, DataError, QuerySyntaxError, UnsupportedError
-from cepheid.jobs import spill, steps
+from cepheid.jobs import spill
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.microbatch import live_job, turn
 from cepheid.jobs.ordering import ordered
@@ -257,11 +257,14 @@ def test_matches_leave_as_soon_as_the_watermark_passes_their_last_events() -> No
     assert sorted(pairs) == [(1, 3), (1, 7), (6, 7)]
 
 
-def test_a_micro_batch_of_too_many_matches_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "ROWS_MAX", 1000)
+def test_a_micro_batch_has_as_many_matches_as_the_disk_has_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spill, "SPILL_ROWS", 100)
+    monkeypatch.setattr(spill, "LEFT_FREE", 1 << 60)
     events = table_of(stream(" ".join(f"a{n}" for n in range(1, 12))))
     live = Live(query("RETURN MATCHES PATTERN A+ WITHIN 60 s"), events.schema, delay=0)
-    with pytest.raises(DataError, match=r"error\[E513\]: more than 1,000 matches"):
+    with pytest.raises(DataError, match=r"error\[E513\]: the rows of one micro-batch"):
         live.feed(events)
 
 

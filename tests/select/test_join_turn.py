@@ -151,13 +151,28 @@ def test_parts_of_many_pairs_wait_on_disk() -> None:
     assert len(found) > 1_000
 
 
-def test_too_many_pairs_are_refused() -> None:
+def test_pairs_need_room_on_the_disk() -> None:
     with (
         patch.object(live_join, "PAIRS_AT_ONCE", 1),
-        patch.object(live_join, "ROWS_MAX", 1),
+        patch.object(spill, "SPILL_ROWS", 1),
+        patch.object(spill, "LEFT_FREE", 1 << 60),
         pytest.raises(DataError, match="E513"),
     ):
         turns(works_of(TEXT), [[[event(n) for n in range(4)], [event(n) for n in range(4)]]])
+
+
+@pytest.mark.parametrize("within", [3, 7, 30])
+@pytest.mark.parametrize("pairs", [1, 4])
+def test_one_event_is_joined_with_its_partners_in_parts(within: int, pairs: int) -> None:
+    """The window of an event counts the last ones of the other stream, also if they are cut."""
+    works = works_of(TEXT.replace("2 EVENTS", f"{within} EVENTS"))
+    many, one = [event(n) for n in range(20)], [event(40)]
+    for batches in ([[many, many], [one, []], [[], one]], [[many, []], [one, one], [[], many]]):
+        expected, _ = turns(works, batches)
+        with patch.object(live_join, "PAIRS_AT_ONCE", pairs):
+            found, _ = turns(works, batches)
+        assert found == expected
+        assert expected
 
 
 def test_other_queries_do_not_go_on_with_a_state() -> None:

@@ -51,6 +51,7 @@ from cepheid.runtimes.notices import NOTICES
 from cepheid.runtimes.spark.bad_records import COUNTS as RECORD_COUNTS
 from cepheid.runtimes.spark.bad_records import RECORDS
 from cepheid.runtimes.spark.decisions import decide
+from cepheid.runtimes.spark.kafka.source import LIMITS
 from cepheid.runtimes.spark.latency import goal_seconds
 from cepheid.runtimes.spark.live_output import LiveOutput
 from cepheid.runtimes.spark.shedding import why_not_shed
@@ -70,6 +71,8 @@ Counted = Callable[[Write], Write]
 """Let a sink count the rows that it writes."""
 
 PORTS = 1 << 16
+FIRST_FILES, FIRST_ROWS = 4, 50_000
+"""What a micro-batch of a query with a latency goal takes at first, where no limit is given."""
 
 
 def wrong_use(compiled: CompiledQuery | None, options: Options) -> str:
@@ -204,6 +207,7 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
         counted = numbers.counted
         if earlier := cut_off(compiled, options):
             finish(spark, *earlier, counted)
+        options = beginning(options)
         goal = None if options.latency is None else goal_of(spark, options)
         change: Change | None = None
         while True:
@@ -220,6 +224,15 @@ def stream_in(spark: SparkSession, compiled: CompiledQuery, options: Options) ->
                 move_buckets(spark, options.checkpoint, change.tasks)
         if options.once:
             output.finish()
+
+
+def beginning(options: Options) -> Options:
+    """Let a query with a goal begin with a limit: all that waits would be one micro-batch."""
+    if options.latency is None or (options.files or options.rows) is not None:
+        return options
+    if is_folder(options):
+        return msgspec.structs.replace(options, files=FIRST_FILES)
+    return msgspec.structs.replace(options, rows=FIRST_ROWS if LIMITS else None)
 
 
 def goal_of(spark: SparkSession, options: Options) -> LatencyGoal:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import pyarrow as pa
 
-from cepheid.errors import DataError, Diagnostic
+from cepheid.errors import DataError
 from cepheid.jobs.bucket import Arrived
 from cepheid.jobs.local_jobs import SITUATION_ROWS, slices_of
 from cepheid.jobs.microbatch import Size
@@ -29,9 +29,6 @@ StateType = TypeVar("StateType")
 
 REPORT_ROWS = 100_000
 """Rows of one batch that leaves a task."""
-
-ROWS_MAX = 1_000_000_000
-"""Rows of one bucket in one micro-batch; many of them wait on disk."""
 
 
 class Steps(Protocol[StateType]):
@@ -202,34 +199,33 @@ def is_a(kind: type, protocol: type) -> bool:
 
 
 def take_until(
-    job: Steps[Any], state: Any, events: pa.Table, until: int, *, rows_max: int | None = None
+    job: Steps[Any], state: Any, events: pa.Table, until: int
 ) -> tuple[Any, list[pa.Table]]:
     """Process events before a time, and close the windows that end by it.
 
     Raises
     ------
     DataError
-        E513 if one micro-batch has too many rows.
+        E513 if the rows need more room than the disk has.
     """
     found = Spilling()
     parts = list(slices(events, job.batch_rows))
     last = parts.pop() if parts and is_a(type(job), StepsUntil) else None
     for part in parts:
         state, tables = step_in_halves(job, state, part)
-        _add(found, tables, rows_max)
+        _add(found, tables)
     if last is not None:
         state, tables = _last_step(job, state, last, until)
     else:
         state, rows = job.advance(state, until)
         tables = [rows]
-    _add(found, tables, rows_max)
+    _add(found, tables)
     return state, found.tables()
 
 
-def _add(found: Spilling, tables: list[pa.Table], rows_max: int | None) -> None:
+def _add(found: Spilling, tables: list[pa.Table]) -> None:
     for table in tables:
         found.add(table)
-    check_rows(found.rows, rows_max)
 
 
 def _last_step(
@@ -246,24 +242,6 @@ def _last_step(
     state, tables = step_in_halves(job, state, events)
     state, rows = job.advance(state, until)
     return state, [*tables, rows]
-
-
-def check_rows(count: int, rows_max: int | None = None) -> None:
-    """Refuse more rows than one micro-batch can carry.
-
-    Raises
-    ------
-    DataError
-        E513.
-    """
-    rows_max = ROWS_MAX if rows_max is None else rows_max
-    if count > rows_max:
-        message = f"more than {rows_max:,} matches are complete in one micro-batch"
-        helps = (
-            "make the window shorter, or make WHERE stricter",
-            "GROUP-BY distributes the matches over several tasks",
-        )
-        raise DataError([Diagnostic("E513", message, helps=helps)])
 
 
 def run_steps(job: Steps[Any], batches: Iterable[pa.Table]) -> Iterator[pa.Table]:

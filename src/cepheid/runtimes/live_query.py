@@ -18,6 +18,7 @@ from cepheid.jobs.bucket import Arrived, bucket_of, open_bucket, write_bucket
 from cepheid.jobs.continuing import continued
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import ordered
+from cepheid.jobs.room import roomy
 from cepheid.jobs.steps import HasWindows, Steps, is_a, take_until
 from cepheid.jobs.tables import with_columns
 from cepheid.jobs.watermarks import in_ticks
@@ -201,7 +202,7 @@ class LiveQuery:
         """Let the watermark pass events; return the rows that leave."""
         count = int(np.searchsorted(self._sort(), until))
         ready, later = self._waiting.slice(0, count), self._waiting.slice(count)
-        state, found = take_until(self._job, self._state, ready, until)
+        state, found = roomy(take_until)(self._job, self._state, ready, until)
         self._steps += 1
         if self._steps % FORGET_STEPS == 0:
             state = self._job.forget(state, until)

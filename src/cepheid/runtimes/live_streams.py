@@ -13,6 +13,7 @@ from cepheid.events.arriving import as_table, form_of, in_form, plain_schema
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.events.text_times import timed_schema, timed_table
 from cepheid.jobs.kind import kind_of
+from cepheid.jobs.room import roomy
 from cepheid.jobs.streams import named_streams
 from cepheid.kinds.selection.live_streams import StreamsJob, check_number, columns_of
 from cepheid.options import refuse
@@ -75,7 +76,7 @@ class LiveStreams:
                 continue
             arrived.append([table])
             latest.append(int(read_times(Columns(table), self._job.plan.time).max()))
-        self._state, outcome = self._job.take(self._state, arrived, latest)
+        self._state, outcome = roomy(self._job.take)(self._state, arrived, latest)
         self.late += outcome.late
         forms = {form_of(table) for table in events.values()}
         return in_form(forms.pop(), outcome.results) if len(forms) == 1 else outcome.results

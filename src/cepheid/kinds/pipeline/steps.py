@@ -9,7 +9,6 @@ watermark by that lag, and so are the base events that it reads.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -276,7 +275,7 @@ def run_stage(
     """
     found: list[pa.Table] = []
     if until is not None:
-        state, found = take_until(job, state, events, until, rows_max=sys.maxsize)
+        state, found = take_until(job, state, events, until)
     else:
         for part in slices(events, job.batch_rows):
             state, tables = step_in_halves(job, state, part)

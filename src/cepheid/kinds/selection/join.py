@@ -45,6 +45,10 @@ class Side(NamedTuple):
     codes: Codes
 
 
+class ManyPairsError(Exception):
+    """There are more pairs than the caller takes at once; it asks for parts of them."""
+
+
 PAIR_BYTES = 64
 """The approximate size of a pair: two row numbers, their order, and a row of a few columns."""
 
@@ -64,8 +68,8 @@ def join_tables(
 
     Raises
     ------
-    DataError
-        E513 if there are more pairs than ``most``.
+    ManyPairsError
+        If there are more pairs than ``most``.
     """
     (left, right), rest = _sides(select, time, tables)
     blocks: list[Pairs] = []
@@ -78,9 +82,7 @@ def join_tables(
         if most is None and count > bound:
             too_much_state("pairs", bound)
         if most is not None and count > most:
-            message = f"more than {most:,} pairs are complete in one micro-batch"
-            helps = ("make the window shorter, or make ON or WHERE stricter",)
-            raise DataError([Diagnostic("E513", message, helps=helps)])
+            raise ManyPairsError
     pairs = Pairs(
         np.concatenate([np.zeros(0, np.int64), *(b.left for b in blocks)]),
         np.concatenate([np.zeros(0, np.int64), *(b.right for b in blocks)]),

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from cepheid.arrays.columns import Columns, read_times
-from cepheid.errors import DataError
 from cepheid.jobs.bucket import Bucket, Outcome, read_bucket, take_in, write_bucket
 from cepheid.jobs.spill import Spilling
 from cepheid.jobs.state_format import (
@@ -26,10 +25,9 @@ from cepheid.jobs.state_format import (
     text_of,
     write_state,
 )
-from cepheid.jobs.steps import ROWS_MAX, check_rows
 from cepheid.jobs.tables import pack_table, unpack_table
 from cepheid.jobs.work import Work
-from cepheid.kinds.selection.join import in_one_unit, join_tables
+from cepheid.kinds.selection.join import ManyPairsError, in_one_unit, join_tables
 from cepheid.plans.plan import SelectPlan
 
 KIND = "a JOIN over windows of events"
@@ -67,8 +65,8 @@ def turn_joined(
     Raises
     ------
     DataError
-        E524 if the state was written by another query, or for other columns; E513 if there are more
-        than a billion pairs; E5xx for errors in the events.
+        E524 if the state was written by another query, or for other columns; E513 if the pairs need
+        more room than the disk has; E5xx for errors in the events.
     """
     plan = SelectPlan.from_json(works[0].plan)
     select = plan.select
@@ -86,7 +84,6 @@ def turn_joined(
     found = Spilling()
     for pairs in _pairs(plan, tables, begins):
         found.add(works[0].shown(pairs))
-        check_rows(found.rows)
     kept = [
         table.slice(max(len(table) - within, 0))
         for table, within in zip(tables, select.window.lengths, strict=True)
@@ -108,19 +105,32 @@ def turn_joined(
 def _pairs(plan: SelectPlan, tables: list[pa.Table], begins: tuple[int, int]) -> Iterator[pa.Table]:
     """Join two streams, in two halves of the new events if they have too many pairs for one."""
     middle = _middle(plan, tables, begins)
-    try:
-        most = PAIRS_AT_ONCE if middle is not None else ROWS_MAX
-        found = join_tables(plan.select, plan.time, tables, begins, most)
-    except DataError as error:
-        if middle is None or error.diagnostics[0].code != "E513":
-            raise
-    else:
-        yield found
+    if middle is None:
+        for part, begin in _parts_of_one(plan, tables, begins):
+            yield join_tables(plan.select, plan.time, part, begin, PAIRS_AT_ONCE)
         return
-    # The later event of a pair is a new one, so the first half needs nothing of the second one.
-    first = [table.slice(0, end) for table, end in zip(tables, middle, strict=True)]
-    yield from _pairs(plan, first, begins)
-    yield from _pairs(plan, tables, middle)
+    try:
+        yield join_tables(plan.select, plan.time, tables, begins, PAIRS_AT_ONCE)
+    except ManyPairsError:
+        # The later event of a pair is a new one: the first half needs nothing of the second one.
+        first = [table.slice(0, end) for table, end in zip(tables, middle, strict=True)]
+        yield from _pairs(plan, first, begins)
+        yield from _pairs(plan, tables, middle)
+
+
+def _parts_of_one(
+    plan: SelectPlan, tables: list[pa.Table], begins: tuple[int, int]
+) -> Iterator[tuple[list[pa.Table], tuple[int, int]]]:
+    """Cut what a single new event is joined with: all of it came before.
+
+    Windows count events, so only the last ones of the other stream count, however it is cut.
+    """
+    side = 0 if len(tables[0]) > begins[0] else 1
+    one, others = tables[side].slice(begins[side]), tables[1 - side]
+    others = others.slice(max(len(others) - plan.select.window.lengths[1 - side], 0))
+    for begin in range(0, max(len(others), 1), PAIRS_AT_ONCE):
+        part = others.slice(begin, PAIRS_AT_ONCE)
+        yield ([one, part], (0, len(part))) if side == 0 else ([part, one], (len(part), 0))
 
 
 def _middle(

@@ -11,7 +11,6 @@ from cepheid.jobs.local_jobs import LOOK_BACK_ROWS
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.ordering import STEP_ROWS
 from cepheid.jobs.spill import Spilling
-from cepheid.jobs.steps import check_rows
 from cepheid.jobs.tables import with_columns
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.program.partials import RowsOfRuns
@@ -137,28 +136,21 @@ class MatchSteps(TrendSteps):
 
     def step(self, state: PartitionState, events: pa.Table) -> Stepped:
         """Process events; return the matches that are complete."""
-        return self._counted(state.listed, *step_matches(self.job, state, events))
+        return self._counted(*step_matches(self.job, state, events))
 
     def advance(self, state: PartitionState, until: int) -> Stepped:
         """Return the matches that waited for a time to pass."""
-        return self._counted(state.listed, *advance_matches(self.job, state, until))
+        return self._counted(*advance_matches(self.job, state, until))
 
     def finish(self, state: PartitionState) -> Stepped:
         """Return the matches that waited for the end of the stream."""
-        return self._counted(state.listed, *finish_matches(self.job, state))
+        return self._counted(*finish_matches(self.job, state))
 
-    def _counted(self, before: int, state: PartitionState, tables: Iterable[pa.Table]) -> Stepped:
-        """Collect matches; a table counts its matches when it is read.
-
-        Raises
-        ------
-        DataError
-            E513 if there are too many for one micro-batch.
-        """
+    def _counted(self, state: PartitionState, tables: Iterable[pa.Table]) -> Stepped:
+        """Collect matches, many of them on disk; a table counts its matches when it is read."""
         found = Spilling()
         found.add(self.nothing())
         for table in tables:
-            check_rows(state.listed - before)
             found.add(table)
         return state, pa.concat_tables(found.tables())
 

@@ -12,6 +12,7 @@ from cepheid.jobs.blobs import Batches, split
 from cepheid.jobs.bucket import COUNTED, Outcome
 from cepheid.jobs.hot_keys import Split
 from cepheid.jobs.ordering import ordered
+from cepheid.jobs.room import roomy
 from cepheid.jobs.split_turn import SplitArrived, rows_of_split, split_turn
 from cepheid.jobs.tables import table_from_bytes
 from cepheid.jobs.watermarks import in_microseconds
@@ -111,7 +112,7 @@ def rows_and_panes(work: Work, by: Split) -> Callable[[Batches], Batches]:
                 else:
                     yield from _batches(table)
         if closed:
-            yield from _batches(rows_of_split(work, by, closed))
+            yield from _batches(roomy(rows_of_split)(work, by, closed))
 
     return in_task(run)
 

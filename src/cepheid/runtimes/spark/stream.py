@@ -22,6 +22,7 @@ from cepheid.arrays.noticing import Noticed
 from cepheid.events.temporal import length_us
 from cepheid.jobs.kind import needs_of, task_kind
 from cepheid.jobs.marks import CARRIED, MARK_FIELD, Marks
+from cepheid.jobs.room import telling
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.live_corrections import with_versions
 from cepheid.options import (
@@ -43,7 +44,7 @@ from cepheid.runtimes.notices import odd_so_far
 from cepheid.runtimes.spark import stream_tasks as tasks
 from cepheid.runtimes.spark.bad_records import Asked, Checked, events_schema, timed_records
 from cepheid.runtimes.spark.carried import carrying, refuse_marks, rows_behind
-from cepheid.runtimes.spark.decisions import Told, counting_of
+from cepheid.runtimes.spark.decisions import Tell, Told, counting_of
 from cepheid.runtimes.spark.folder_stream import FolderColumns
 from cepheid.runtimes.spark.key_spread import canonical
 from cepheid.runtimes.spark.live_output import (
@@ -438,7 +439,18 @@ def _stateful(blobs: DataFrame, function: Any, mode: str, idle: int) -> DataFram
     # Only a later event moves the watermark, so nothing happens while none comes, unless time goes
     # on: then Spark runs micro-batches without events too.
     state = tasks.CLOCKED_DDL if idle else tasks.STATE_DDL
+    tell = Told().teller(blobs.sparkSession)
     timeout = GroupStateTimeout.ProcessingTimeTimeout if idle else GroupStateTimeout.NoTimeout
     return blobs.groupBy("bucket").applyInPandasWithState(
-        function, tasks.TURNED_DDL, state, mode, timeout
+        _telling(function, tell), tasks.TURNED_DDL, state, mode, timeout
     )
+
+
+def _telling(turns: tasks.Turns, tell: Tell) -> tasks.Turns:
+    """Let the turns of buckets tell the driver of limits that have grown."""
+
+    def run(key: Any, frames: Any, state: Any) -> tasks.Frames:
+        with telling(tell):
+            yield from turns(key, frames, state)
+
+    return run

@@ -18,6 +18,7 @@ from cepheid.jobs.marks import with_mark, without_marks
 from cepheid.jobs.microbatch import turn
 from cepheid.jobs.ordering import ordered
 from cepheid.jobs.panes import place_panes
+from cepheid.jobs.room import check_value, roomy
 from cepheid.jobs.tables import table_from_bytes, table_to_bytes
 from cepheid.jobs.watermarks import MILLISECOND, in_microseconds, in_ticks, watermark_after
 from cepheid.jobs.work import Work
@@ -232,7 +233,7 @@ def kept_events(
         if values.null_count:
             kept &= np.asarray(pc.is_valid(values))
     if keeps is not None:
-        kept &= keeps(columns)
+        kept &= roomy(keeps)(columns)
     return table if kept.all() else table.filter(pa.array(kept))
 
 
@@ -334,6 +335,7 @@ def time_goes_on(work: Work, state: GroupState, latest: int | None) -> tuple[int
 
 def keep_state(state: GroupState, saved: bytes, clock: Any, *, work: Work | None = None) -> None:
     """Write the state of a bucket, and ask to be called again when its source is silent."""
+    check_value(len(saved))
     state.update((saved, *clock))
     if clock and work is not None:
         # Spark calls again in the first micro-batch after this time.
@@ -373,19 +375,14 @@ def turns_by(
             try:
                 passed = state.getCurrentWatermarkMs() * MILLISECOND
                 clock, *arrived = read(sent, state)
-                saved, outcome = one(bucket, data, *arrived, passed)
+                saved, outcome = roomy(one)(bucket, data, *arrived, passed)
             except CepheidError as error:
                 raise type(error)(error.diagnostics, error.text) from None
             keep_state(state, saved, clock, work=work)
             seen = sum(int(frame["seen"].sum()) for frame in sent)
             sums = (seen, outcome.events, outcome.late, outcome.buffered, outcome.partitions)
-            counts = (
-                *sums,
-                len(saved),
-                outcome.shed,
-                outcome.open_windows,
-                outcome.lag // MILLISECOND,
-            )
+            size, lag = len(saved), outcome.lag // MILLISECOND
+            counts = (*sums, size, outcome.shed, outcome.open_windows, lag)
             rest = payloads_of(outcome.results)
             first = next(rest)
             found.append((*counts, ROWS, first))
@@ -461,7 +458,7 @@ def compose_panes(work: Work) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         closed = [table_from_bytes(data.as_py()) for batch in batches for data in batch.column(0)]
         if closed:
-            rows = _in_tasks(work).rows_of_panes(work, closed)
+            rows = roomy(_in_tasks(work).rows_of_panes)(work, closed)
             yield from rows.combine_chunks().to_batches(REPORT_ROWS)
 
     return in_task(run)
