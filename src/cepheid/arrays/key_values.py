@@ -190,8 +190,7 @@ class KeyValues:
         if not self._make_range(lowest, highest):
             return None
         if not len(before[1]):
-            numbers[:] = -1
-            self._number_new(values, numbers)
+            self._number_new(values, numbers, all_new=True)
         # A table that covers all values has filled the numbers, but for new ones.
         elif self._range is before or not self._look_up(values, numbers):
             self._number_new(values, numbers)
@@ -204,13 +203,15 @@ class KeyValues:
         self._index, self._range = None, _NO_RANGE
         return np.searchsorted(known, values)
 
-    def _number_new(self, values: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+    def _number_new(
+        self, values: NDArray[Any], numbers: NDArray[np.int64], *, all_new: bool = False
+    ) -> None:
         """Give numbers to the values of the table's range that have none."""
         first, table = self._range
-        rows = np.flatnonzero(numbers < 0)
         # With 64 bits, so that the difference of narrow numbers does not wrap.
         lowest_known = np.int64(first)
-        all_new = len(rows) == len(values)
+        rows = np.zeros(0, np.int64) if all_new else np.flatnonzero(numbers < 0)
+        all_new = all_new or len(rows) == len(values)
         unknown = values if all_new else values[rows]
         new = unknown
         if min(len(new), len(table)) >= INDEX_FROM:

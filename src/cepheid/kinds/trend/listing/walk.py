@@ -355,7 +355,8 @@ def _only(sets: _Sets, states: int) -> tuple[NDArray[np.int64], NDArray[np.int64
 def _listed(chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """List the columns that are not 0 in each row: where each list begins, and all lists."""
     rows, columns = np.nonzero(chosen)
-    return np.searchsorted(rows, np.arange(len(chosen) + 1)), columns
+    # Kernels are compiled for numbers that lie one after another.
+    return np.searchsorted(rows, np.arange(len(chosen) + 1)), np.ascontiguousarray(columns)
 
 
 def _dense(key: NDArray[np.int64]) -> NDArray[np.int64]:
