@@ -159,7 +159,11 @@ class EventSchema(msgspec.Struct, frozen=True, dict=True):
 
     def in_nanoseconds(self, name: str) -> bool:
         """Check whether a column holds times in nanoseconds."""
-        return any(c.nanoseconds for c in self.columns if c.name == name)
+        return name in self._nanoseconds
+
+    @cached_property
+    def _nanoseconds(self) -> frozenset[str]:
+        return frozenset(column.name for column in self.columns if column.nanoseconds)
 
 
 def fixed_columns(source: object) -> object | None:

@@ -365,10 +365,23 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         here = stack.pop()
         yield here
-        below = children_of(here)
-        if below:
+        if _inner_fields(type(here)):
+            below = children_of(here)
             below.reverse()
             stack += below
+
+
+def attributes_in(expression: Node) -> set[str]:
+    """Collect the names of the attributes of an expression; of long ones this asks only once."""
+    found: set[str] = set()
+    stack = [expression]
+    while stack:
+        here = stack.pop()
+        if isinstance(here, Attribute):
+            found.add(here.attribute.text)
+        elif _inner_fields(type(here)):
+            stack += children_of(here)
+    return found
 
 
 def contains(node: Node, kind: type[Node] | UnionType) -> bool:

@@ -28,6 +28,7 @@ from cepheid.patterns.scope import likely_time
 from cepheid.runtimes.backtest import Pass, run_pass
 from cepheid.store.snapshot import Interval
 
+_NO_FATES = np.zeros(0, np.int8)
 DAY_NS = 86_400_000_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -246,7 +247,7 @@ def _check_time(name: str, schema: pa.Schema) -> None:
     raise DataError([Diagnostic("E212", message, helps=helps)])
 
 
-@without_collections()
+@without_collections(kept=True)
 def _plans(ready: Ready, schema: pa.Schema, refusals: Refusals) -> dict[str, Dated]:
     """Plan all queries for the columns of events; rules that do not fit are refused alone."""
     columns = read_schema(schema)
@@ -280,12 +281,15 @@ def _rule(ready: Ready, name: str) -> str:
 
 def _reported(query: RuleQuery, plan: Dated, done: Pass, tick_ns: int) -> Reported:
     rows = done.rows[query.variant.name]
+    limits = (query.rule.deduplicate, query.rule.rate_limit)
+    if not len(rows) and limits == (None, None):
+        return Reported(query, rows, None, _NO_FATES)  # As most rules have over most events.
     times = plan.read(rows, done.last or 0)
     shown = plan.shown(rows)
     if COLUMN in shown.column_names:
         shown = shown.drop_columns([COLUMN])
     fates = np.full(len(rows), SHOWN, np.int8)
-    for limit, fate in ((query.rule.deduplicate, DUPLICATE), (query.rule.rate_limit, OVER_LIMIT)):
+    for limit, fate in zip(limits, (DUPLICATE, OVER_LIMIT), strict=True):
         if limit is not None:
             assert times is not None, "limits of rows without times are refused"
             check_columns(query.rule, limit, shown.column_names)

@@ -20,6 +20,7 @@ from cepheid.events.files import (
 )
 from cepheid.events.schema import Column, EventSchema, ValueKind, read_schema
 from cepheid.events.time_formats import TextTimes
+from cepheid.expressions.tree import attributes_in
 from cepheid.interfaces.alert_formats import Alert
 from cepheid.interfaces.backtest import NoRuleLeftError, Stretch, backtest
 from cepheid.interfaces.logs import COLUMN, UNNAMED, Inputs
@@ -27,6 +28,7 @@ from cepheid.interfaces.rule_queries import Ready, Refusals, RuleQuery
 from cepheid.jobs.sources import EventSource, source_of
 from cepheid.kinds.workload.filters import is_filter
 from cepheid.language import tree
+from cepheid.plans.plan import SelectPlan
 
 WHOLE_BYTES_MAX = 256 << 20
 """The size of files that are read as one table."""
@@ -169,12 +171,7 @@ def _plain_names(query: CompiledQuery) -> set[str] | None:
         return None
     if any(isinstance(item, tree.ReturnItem) for item in select.items):
         return None
-    alias = select.streams[0].alias.text
-    found = set()
-    for node in tree.walk(select):
-        if isinstance(node, tree.Word):
-            found.add(node.text)
-        elif isinstance(node, tree.Attribute):
-            owner, name = node.variable.text, node.attribute.text
-            found.add(name if owner == alias else f"{owner}.{name}")
-    return found
+    assert isinstance(query.plan, SelectPlan), "a filter is a SELECT"
+    where = query.plan.select.where
+    # A plan has the alias of its stream before every column, and fields of structures as one name.
+    return set() if where is None else attributes_in(where)

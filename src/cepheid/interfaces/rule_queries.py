@@ -64,7 +64,7 @@ class Ready(NamedTuple):
         return self._replace(queries=kept)
 
 
-@without_collections()
+@without_collections(kept=True)
 def ready_rules(
     place: Place,
     events: EventColumns,

@@ -25,6 +25,7 @@ from cepheid.language.lexer import (
     lex,
     row_pattern_source,
 )
+from cepheid.language.plain_filters import read_plain_filter
 from cepheid.language.statements import Statement, is_pipeline, split_statements
 from cepheid.language.syntax_errors import explain_unexpected
 
@@ -57,6 +58,9 @@ def parse(text: str) -> tree.Query:
         raise QuerySyntaxError(
             [Diagnostic("E106", message, helps=("split it into several queries",))]
         )
+    plain = read_plain_filter(text)
+    if plain is not None:
+        return plain
     if has_row_pattern(text):
         return _row_pattern(text, 0)
     if not is_pipeline(text):

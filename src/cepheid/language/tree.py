@@ -398,19 +398,21 @@ TEXT_QUOTED_MAX = 200
 """A longer expression is not quoted, so that trees stay small."""
 
 
+def quoted_span(text: str, start: int, end: int) -> Span:
+    """Build the place of an expression, with what is written there if that is short."""
+    if end - start > TEXT_QUOTED_MAX:
+        return Span(start, end)
+    written = text[start:end]
+    return Span(start, end, written if written.isalnum() else " ".join(written.split()))
+
+
 def with_texts(query: Query, text: str) -> Query:
     """Return a query whose expressions know how they were written."""
 
     def place(node: Node) -> Node:
         if not isinstance(node, Expression):
             return node
-        start, end = node.span.start, node.span.end
-        if end - start > TEXT_QUOTED_MAX:
-            return node
-        written = text[start:end]
-        if not written.isalnum():
-            written = " ".join(written.split())
-        return replace_span(node, Span(start, end, written))
+        return replace_span(node, quoted_span(text, node.span.start, node.span.end))
 
     placed = transform_node(query, place)
     assert isinstance(placed, Query), "a query stays a query"

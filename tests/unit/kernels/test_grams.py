@@ -9,7 +9,8 @@ import pytest
 
 from cepheid.expressions import tree
 from cepheid.kinds.selection.bind import compile_select
-from cepheid.kinds.workload.needles import Needles, needles_of
+from cepheid.kinds.workload.filter_tests import ConditionTable
+from cepheid.kinds.workload.needles import Needles
 from cepheid.language.parser import parse
 from cepheid.patterns.scope import Source
 
@@ -69,4 +70,4 @@ def test_needles_of_conditions(condition: str) -> None:
     assert isinstance(query, tree.Node)
     plan = compile_select(query, text, Source())  # type: ignore[arg-type]  # it is a SELECT
     (bound,) = plan.select.condition
-    assert needles_of(bound) == NEEDLES[condition]
+    assert ConditionTable().of(bound).needles == NEEDLES[condition]

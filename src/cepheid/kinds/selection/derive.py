@@ -58,11 +58,13 @@ def derive_select(plan: SelectPlan) -> Derivation:
         )
         return Derivation(_with(plan, timed), (TIME,), (TIME,), at_end=False)
     names = [f"{TIME}{n}" for n in range(len(select.streams))]
-    columns = [
-        _time_column(name, plan.time, stream.alias)
-        for name, stream in zip(names, select.streams, strict=True)
-    ]
-    timed = msgspec.structs.replace(select, columns=(*select.columns, *columns))
+    times = tuple(
+        [
+            _time_column(name, plan.time, stream.alias)
+            for name, stream in zip(names, select.streams, strict=True)
+        ]
+    )
+    timed = msgspec.structs.replace(select, columns=_with_times(_Same(select.columns), times))
     return Derivation(_with(plan, timed), tuple(names), tuple(names))
 
 
@@ -73,6 +75,25 @@ def _time_column(name: str, time: str, alias: str) -> SelectColumn:
     attribute = tree.Name(span=_NOWHERE, text=time)
     plain = tree.Attribute(span=_NOWHERE, variable=variable, attribute=attribute)
     return SelectColumn(name, plain)
+
+
+class _Same:
+    """The columns of several queries, which are the same if they are one object."""
+
+    def __init__(self, columns: tuple[SelectColumn, ...]) -> None:
+        self.columns = columns
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.columns is other.columns
+
+    def __hash__(self) -> int:
+        return id(self.columns)
+
+
+@lru_cache(maxsize=256)
+def _with_times(shown: _Same, times: tuple[SelectColumn, ...]) -> tuple[SelectColumn, ...]:
+    """Add times to columns; rules that share all columns of a log share these, too."""
+    return (*shown.columns, *times)
 
 
 def _with(plan: SelectPlan, select: Selection) -> SelectPlan:

@@ -8,6 +8,7 @@ from cepheid.errors import suggest_names
 from cepheid.events.schema import EventSchema, ValueKind
 from cepheid.expressions.format import format_expression
 from cepheid.expressions.value_types import Typing
+from cepheid.kinds.selection.plain import bind_plain
 from cepheid.language import tree
 from cepheid.language.findings import Findings
 from cepheid.plans.selection import SKETCHED
@@ -32,6 +33,10 @@ class SelectScope:
         """Bind WHERE or ON: look up all names and check kinds."""
         if expression is None:
             return None
+        if self._only is not None:
+            plain = bind_plain(expression, self._only, self.schemas[self._only.text])
+            if plain is not None:
+                return plain
         bound = self.bind(expression, clause)
         self.typing.check_condition(bound, clause)
         return bound

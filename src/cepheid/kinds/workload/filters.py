@@ -9,9 +9,8 @@ that begin with the same conditions read only the events for which these hold.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -23,7 +22,8 @@ from cepheid.expressions.evaluate import evaluate_vector, true_mask
 from cepheid.expressions.vectors import Vector, vector_of
 from cepheid.garbage import without_collections
 from cepheid.kinds.selection.rows import project_rows, take_vector
-from cepheid.kinds.workload.needles import Found, Needles, needles_of
+from cepheid.kinds.workload.filter_tests import ALWAYS, LOWERED, ConditionTable, Test
+from cepheid.kinds.workload.needles import Found, Needles
 from cepheid.language import tree
 from cepheid.memory_limits import check_rows
 from cepheid.plans.plan import Plan, SelectPlan
@@ -32,22 +32,6 @@ from cepheid.plans.selection import SelectKind
 Mask = NDArray[np.bool_]
 NONE, ALL = np.zeros(1, np.bool_), np.ones(1, np.bool_)
 """Masks of no event, and of all of them."""
-
-LOWERED = "LOWER\0"
-"""Prefix of the name of a column whose texts are wanted in lower case."""
-
-
-class Test(NamedTuple):
-    """A condition: on one ``column``, on several, or ``AND``, ``OR`` and ``NOT`` of others."""
-
-    number: int
-    expression: tree.Expression
-    column: str = ""
-    operator: str = ""
-    operands: tuple[Test, ...] = ()
-    needles: frozenset[bytes] = frozenset()
-    searched: str = ""
-    """The column of text that the needles are looked for in, which may be one in lower case."""
 
 
 def is_filter(plan: Plan) -> bool:
@@ -59,7 +43,7 @@ def is_filter(plan: Plan) -> bool:
     return plain and len(select.streams) == 1
 
 
-Member = tuple[str, list[Test]]
+Member = tuple[str, tuple[tree.Expression, ...]]
 """A filter, and what it asks for beyond the conditions that it shares with others."""
 
 
@@ -70,20 +54,16 @@ class Filters:
         self._plans, self._schema = plans, schema
         self._rows, self._bytes = 0, 0
         self._found: dict[str, list[pa.Table]] = {name: [] for name in plans}
-        self._empty: dict[tuple[int, ...], pa.Table] = {}
-        tests = Tests()
-        with without_collections():
-            members: list[Member] = [
-                (name, [tests.of(one) for one in plan.select.condition])
-                for name, plan in plans.items()
-            ]
-            self._group = _Group(members)
+        self._empty: dict[int, pa.Table] = {}
+        members = ((name, plan.select.condition) for name, plan in plans.items())
+        self._group = _Group(members, ConditionTable())
 
     def add(self, batch: pa.Table) -> None:
         """Filter a batch."""
         if not len(batch):
             return
-        found = self._group.find(_Batch(batch, self._group.needles))
+        group = self._group.open()
+        found = group.find(_Batch(batch, group.needles))
         if not found:
             return
         # Rows have all columns of the events, hundreds in logs, so they are taken once for all.
@@ -113,34 +93,57 @@ class Filters:
     def _nothing(self, name: str) -> pa.Table:
         """Build a result without rows; filters that share their columns have the same one."""
         select = self._plans[name].select
-        shared = tuple(map(id, select.columns))  # Plans keep them, so no others get their ids.
+        shared = id(select.columns)  # The plan keeps them, so no others get this number.
         if shared not in self._empty:
             self._empty[shared] = project_rows(select, self._schema.empty_table())
         return self._empty[shared]
 
 
 class _Group:
-    """Filters over the same events, and groups of those that begin with the same condition."""
+    """Filters over the same events, and groups of those that begin with the same condition.
 
-    def __init__(self, members: Iterable[Member]) -> None:
+    Conditions are taken apart when the first event comes to them: most groups of the rules for a
+    whole system wait for events that a log has not.
+    """
+
+    def __init__(self, members: Iterable[Member], tests: ConditionTable) -> None:
+        self._members, self._tests = tuple(members), tests
+        self._alone: list[tuple[str, list[Test]]] | None = None
+        self._groups: list[tuple[Test, _Group]] = []
+        self.needles: dict[str, Needles] = {}
+
+    def open(self) -> _Group:
+        """Take the conditions apart, once."""
+        if self._alone is None:
+            with without_collections():
+                self._alone = self._take_apart()
+        return self
+
+    def _take_apart(self) -> list[tuple[str, list[Test]]]:
+        tests = self._tests
         leading: dict[int, list[Member]] = {}
-        for name, tests in members:
-            leading.setdefault(tests[0].number if tests else -1, []).append((name, tests))
-        shared = {first for first, some in leading.items() if len(some) > 1 and first >= 0}
-        self._alone = [
-            one for first, some in leading.items() if first not in shared for one in some
-        ]
-        self._groups = [
-            (leading[first][0][1][0], _Group((name, tests[1:]) for name, tests in leading[first]))
-            for first in shared
-        ]
+        first: dict[int, Test] = {}
+        for member in self._members:
+            conditions = member[1]
+            test = tests.of(conditions[0]) if conditions else ALWAYS
+            first[test.number] = test
+            leading.setdefault(test.number, []).append(member)
+        alone = []
+        for number, some in leading.items():
+            if len(some) > 1 and number != ALWAYS.number:
+                rest = ((name, conditions[1:]) for name, conditions in some)
+                self._groups.append((first[number], _Group(rest, tests)))
+            else:
+                alone += [(name, [tests.of(one) for one in asked]) for name, asked in some]
         wanted: dict[str, set[bytes]] = {}
-        for tests in [*(tests for _, tests in self._alone), [test for test, _ in self._groups]]:
-            _collect(tests, wanted)
+        for found in [*(one for _, one in alone), [test for test, _ in self._groups]]:
+            _collect(found, wanted)
         self.needles = {column: Needles(some) for column, some in wanted.items()}
+        return alone
 
     def find(self, part: _Batch) -> dict[str, NDArray[np.int64]]:
         """Find the rows of each filter that has any."""
+        assert self._alone is not None, "the conditions are taken apart"
         found = {}
         for name, tests in self._alone:
             held = part.all_of(tests)
@@ -149,7 +152,7 @@ class _Group:
         for test, group in self._groups:
             mask = part.holds(test)
             if mask is not NONE:
-                found |= group.find(part.part_of(mask, group.needles))
+                found |= group.find(part.part_of(mask, group.open().needles))
         return found
 
 
@@ -157,44 +160,8 @@ def _collect(tests: Iterable[Test], wanted: dict[str, set[bytes]]) -> None:
     for test in tests:
         if test.needles:
             wanted.setdefault(test.searched, set()).update(test.needles)
-        _collect(test.operands, wanted)
-
-
-class Tests:
-    """Takes conditions apart; equal ones are one object."""
-
-    def __init__(self) -> None:
-        self._known: dict[object, Test] = {}
-
-    def of(self, expression: tree.Expression) -> Test:
-        """Take a condition apart."""
-        if isinstance(expression, tree.Logical):
-            return self._combined(expression, expression.operator, expression.operands)
-        inner = _certain(expression)
-        if inner is not None:
-            return self._combined(expression, "NOT", (inner,))
-        known = self._known.get(expression)  # To hash an expression takes a while.
-        if known is None:
-            known = self._known[expression] = _single(len(self._known), expression)
-        return known
-
-    def _combined(
-        self, expression: tree.Expression, operator: str, parts: tuple[tree.Expression, ...]
-    ) -> Test:
-        operands = tuple(self.of(part) for part in parts)
-        key = (operator, *(one.number for one in operands))
-        if key not in self._known:
-            self._known[key] = Test(len(self._known), expression, "", operator, operands)
-        return self._known[key]
-
-
-def _single(number: int, expression: tree.Expression) -> Test:
-    prepared = _prepared(expression)
-    read = {n.attribute.text for n in tree.walk(prepared) if isinstance(n, tree.Attribute)}
-    columns = {name.removeprefix(LOWERED) for name in read}
-    column = columns.pop() if len(columns) == 1 else ""
-    needles = needles_of(prepared) if len(read) == 1 else frozenset()
-    return Test(number, prepared, column, needles=needles, searched=next(iter(read), ""))
+        if test.operands:
+            _collect(test.operands, wanted)
 
 
 class _Batch:
@@ -376,32 +343,3 @@ _LOWER = tree.Call(
     function="LOWER",
     arguments=(tree.Attribute(span=Span(0, 0), variable=_NAME, attribute=_NAME),),
 )
-
-
-def _prepared(condition: tree.Expression) -> tree.Expression:
-    """Let a condition read texts in lower case as columns, which are computed once."""
-
-    def lowered(node: tree.Node) -> tree.Node:
-        if isinstance(node, tree.Attribute):
-            return msgspec.structs.replace(node, variable=_NAME)
-        if isinstance(node, tree.Call) and node.function == "LOWER":
-            (argument,) = node.arguments
-            if isinstance(argument, tree.Attribute):
-                name = msgspec.structs.replace(
-                    argument.attribute, text=f"{LOWERED}{argument.attribute.text}"
-                )
-                return msgspec.structs.replace(argument, attribute=name)
-        return node
-
-    return tree.transform(condition, lowered)
-
-
-def _certain(expression: tree.Expression) -> tree.Expression | None:
-    """Return the condition of ``NOT COALESCE(condition, FALSE)``: true where it is not."""
-    if not isinstance(expression, tree.Unary) or expression.operator != "NOT":
-        return None
-    call = expression.operand
-    if not isinstance(call, tree.Call) or call.function != "COALESCE" or len(call.arguments) != 2:
-        return None
-    inner, default = call.arguments
-    return inner if isinstance(default, tree.Literal) and default.value is False else None

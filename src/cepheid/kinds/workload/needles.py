@@ -8,14 +8,14 @@ that are rarest among the first texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cepheid.expressions import tree
 from cepheid.expressions.text_functions import fixed_parts
 from cepheid.expressions.vectors import plain_texts
 from cepheid.kernels.grams import SIZE, WIDTH, count_grams, find_grams, slots_of
@@ -26,30 +26,33 @@ SAMPLE = 1 << 14
 Places = NDArray[np.int64]
 
 
-def needles_of(condition: tree.Expression) -> frozenset[bytes]:
-    """Return texts of which each value that meets a condition on one column has one in it.
+def needles_like(pattern: str, escape: str) -> frozenset[bytes]:
+    r"""Return the longest text between the wildcards of a pattern, if it can be looked for.
 
-    None if nothing is known, or if a text would be too short to be looked for.
+    Examples
+    --------
+    >>> needles_like(r"%\\cmd.exe%x", "")
+    frozenset({b'\\cmd.exe'})
     """
-    match condition:
-        case tree.Like(
-            operand=tree.Attribute(), pattern=tree.Literal(value=str(pattern)), negated=False
-        ):
-            return _long_enough([max(fixed_parts(pattern, condition.escape), key=len)])
-        case (
-            tree.Binary(operator="=", left=tree.Attribute(), right=tree.Literal(value=str(text)))
-            | tree.Binary(operator="=", left=tree.Literal(value=str(text)), right=tree.Attribute())
-        ):
-            return _long_enough([text])
-        case tree.InList(operand=tree.Attribute(), items=items, negated=False):
-            texts = [item.value if isinstance(item, tree.Literal) else "" for item in items]
-            return _long_enough([text if isinstance(text, str) else "" for text in texts])
-    return frozenset()
+    if escape or not pattern:
+        return needles_in([max(fixed_parts(pattern, escape), key=len)])
+    parts = _FIXED.findall(pattern)
+    if "\\" in pattern:
+        parts = [_ESCAPED.sub(r"\1", part) for part in parts]
+    return needles_in([max(parts, key=len, default="")])
 
 
-def _long_enough(texts: Iterable[str]) -> frozenset[bytes]:
-    found = frozenset(text.encode() for text in texts)
-    return found if all(len(text) >= WIDTH for text in found) else frozenset()
+_FIXED = re.compile(r"(?:[^%_\\]|\\(?:.|\Z))+", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def needles_in(texts: Sequence[object]) -> frozenset[bytes]:
+    """Return the texts that values are to be equal to, if all can be looked for."""
+    found = frozenset([text.encode() for text in texts if isinstance(text, str)])
+    asked = len({*texts})
+    if len(found) < asked or min(map(len, found), default=0) < WIDTH:
+        return frozenset()
+    return found
 
 
 class Needles:
@@ -59,7 +62,7 @@ class Needles:
         self._needles = sorted(set(needles))
         self._grams: NDArray[np.int64] | None = None
         self._following = np.zeros(0, np.int64)
-        self._table = np.full(SIZE, -1, np.int64)
+        self._table = _NOWHERE
         self._numbers: dict[bytes, int] = {}
         self._room = 4096
 
@@ -83,6 +86,7 @@ class Needles:
 
     def _choose(self, data: NDArray[np.uint8], offsets: Places) -> None:
         """Choose the rarest gram of each needle, by the first texts."""
+        self._table = np.full(SIZE, -1, np.int64)
         counts = np.zeros(SIZE, np.int64)
         count_grams(data, offsets, counts)
         numbers: dict[int, int] = {}
