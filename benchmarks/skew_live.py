@@ -128,7 +128,7 @@ def main() -> None:
     for kind in ("Zipf 1.2", "half in one key"):
         events = events_of(kind)
         with tempfile.TemporaryDirectory(prefix="skew-") as folder:
-            run(QUERIES["composes"], events.slice(0, EVENTS // 3), folder + "/warm", split=True)
+            run(QUERIES["composes"], events, folder + "/warm", split=True)
             found = run(QUERIES["composes"], events, folder + "/hot", split=True)
             before = run(QUERIES["composes"], events, folder, split=False)
         assert found.rows == before.rows

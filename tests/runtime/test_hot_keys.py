@@ -35,6 +35,7 @@ from cepheid.jobs.tables import table_to_bytes
 from cepheid.jobs.work import Work
 from cepheid.kinds.trend.windows import panes as live_panes
 from cepheid.options import OptionError
+from cepheid.runtimes.spark.decisions import decided
 from cepheid.spark.schema import result_schema_of
 from cepheid.testing.harness import stream
 from cepheid.testing.oracle import evaluate
@@ -328,6 +329,7 @@ def test_hot_keys_of_a_stream_on_spark(
     told = [one.getMessage() for one in caplog.records if one.name == "cepheid.live"]
     assert len(told) == 1, "once, whatever the number of tasks and micro-batches"
     assert told[0].startswith("key 0 has many events: split over buckets from ")
+    assert [one.text for one in decided(str(second[0]["id"]))] == told
     counts = [p["observedMetrics"]["cepheid"]["events"] for p in [*first, *second]]
     assert list(hot_keys.noted_keys(str(tmp_path / "hot"))) == ["key 0"]
     assert sum(count or 0 for count in counts) == len(table)

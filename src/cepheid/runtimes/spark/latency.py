@@ -40,7 +40,10 @@ OBSERVED = "cepheid_latency"
 """The observed metric of a query with a goal: its milliseconds, and its number in this process."""
 
 RESTARTS = "`cepheid.metrics.hold_latency` starts the query again with another limit"
-NO_LIMIT = "its source takes no limit, or the query reads more than one: a latency goal changes nothing"  # fmt: skip  # noqa: E501
+NO_LIMIT = (
+    "the latency goal changes nothing: the source takes no limit, there is more than one, or this "
+    "version of Spark keeps it"
+)
 
 
 def with_goal(output: Any, latency: str | None) -> Any:
