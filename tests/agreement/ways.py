@@ -256,7 +256,7 @@ def write_pieces(trial: Trial, name: str, folder: str) -> str:
     return str(place)
 
 
-@way("files", (*PATTERNS, *SELECTS, *STEPPED, *SWEEPS), takes=parquet_holds)
+@way("files", takes=parquet_holds)
 def run_files(trial: Trial) -> Any:
     with tempfile.TemporaryDirectory() as folder, small_steps():
         return run_over(trial, {name: write_pieces(trial, name, folder) for name in trial.tables})
