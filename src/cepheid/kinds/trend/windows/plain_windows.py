@@ -277,7 +277,7 @@ class PlainWindows:
                 slots, exponent, lowest = self.job.spare.pop()
             except IndexError:  # Another thread may have taken the last ones.
                 return False
-            if lowest <= low and high < lowest + len(slots):
+            if lowest <= low and high < int(lowest) + len(slots):
                 self._slots, self._exponent, self._lowest = slots, exponent, lowest
                 return True
         return False
