@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -16,7 +17,12 @@ from cepheid import memory_limits
 from cepheid.errors import DataError
 from cepheid.jobs import room, spill
 from cepheid.jobs.room import check_value, free_memory, roomy, telling
+from cepheid.jobs.tables import table_from_bytes, table_to_bytes
+from cepheid.jobs.work import Work
 from cepheid.memory_limits import Limits
+from cepheid.runtimes.spark.stream import telling_turns
+from cepheid.runtimes.spark.stream_tasks import take_turns
+from cepheid.spark.schema import result_schema_of
 
 SITUATIONS = "DEFINE A AS a, B AS b PATTERN A before B WITHIN 60 s RETURN COUNT(A) AS n"
 LONG = "SELECT ts, REPLACE(REPLACE(s, 'a', 'aaaaaaaaaa'), 'a', 'bbbbbbbbbb') AS long FROM events"
@@ -93,7 +99,7 @@ def test_a_live_query_gets_more_than_the_usual_limit(
     with (
         usual(**limits),
         mock.patch.object(room, "free_memory", return_value=0),
-        pytest.raises(DataError, match=rf"(?s){code}.*a quarter of the free memory, 0 MiB"),
+        pytest.raises(DataError, match=rf"(?s){code}.*1/\d+ of the free memory, 0 MiB"),
     ):
         fed(text)
 
@@ -121,7 +127,8 @@ def test_a_limit_grows_by_four_up_to_a_share_of_the_memory() -> None:
             memory_limits.too_much_state("pairs", tries[-1])
         return wanted
 
-    with usual(state=100), mock.patch.object(room, "free_memory", return_value=4 * 3_000):
+    free = room.share() * 3_000
+    with usual(state=100), mock.patch.object(room, "free_memory", return_value=free):
         assert roomy(turn)(1_000) == 1_000
         assert tries == [100, 400, 1_600]
         tries.clear()
@@ -130,6 +137,49 @@ def test_a_limit_grows_by_four_up_to_a_share_of_the_memory() -> None:
         assert tries == [100, 400, 1_600, 3_000]
     with pytest.raises(DataError, match="E509"):
         roomy(mock.Mock(side_effect=DataError([cepheid.errors.Diagnostic("E509", "x")])))()
+
+
+class Kept:
+    """The state of a bucket in Spark's store."""
+
+    def __init__(self) -> None:
+        self.get: Any = None
+
+    @property
+    def exists(self) -> bool:
+        return self.get is not None
+
+    def getCurrentWatermarkMs(self) -> int:  # noqa: N802  # the name is Spark's
+        return 0
+
+    def update(self, values: Any) -> None:
+        self.get = values
+
+
+def turned(told: list[str]) -> tuple[pa.Table, int]:
+    """Run the operator of Spark over all events; return rows, and the bytes of the state."""
+    table = events()
+    plan = cepheid.query(SITUATIONS).with_schema(table.schema).plan
+    work = Work.of(plan, table.schema, result_schema_of(plan, table.schema), 1)
+    latest = len(table) * SECOND
+    sent = {"seq": 0, "told": latest, "payload": table_to_bytes(table), "seen": 200, "wrong": None}
+    state: Any = Kept()
+    frames = telling_turns(take_turns(work), told.extend)((0,), [pd.DataFrame([sent])], state)
+    found = [table_from_bytes(row) for one in frames for row in one["payload"] if row is not None]
+    return pa.concat_tables(found), len(state.get[0])
+
+
+def test_a_turn_of_spark_gets_more_than_the_usual_limit() -> None:
+    expected = turned([])
+    told: list[str] = []
+    with usual(situations=10):
+        assert turned(told) == expected
+    assert told[0].startswith("a turn needs more than 10 situations that are kept: it may have 40 ")
+    with (
+        mock.patch.object(room, "VALUE_MAX", 10),
+        pytest.raises(DataError, match=r"E515.*2 GiB as one value"),
+    ):
+        turned([])
 
 
 def test_the_state_of_a_bucket_is_one_value_of_spark() -> None:
@@ -141,7 +191,8 @@ def test_the_state_of_a_bucket_is_one_value_of_spark() -> None:
 def test_free_memory_is_that_of_the_container(tmp_path: Any, monkeypatch: Any) -> None:
     meminfo, most, used = (tmp_path / name for name in ("meminfo", "memory.max", "memory.current"))
     meminfo.write_text("MemTotal:  900 kB\nMemAvailable:  500 kB\n")
-    places = {"/proc/meminfo": meminfo}
+    limits, status = tmp_path / "limits", tmp_path / "status"
+    places = {"/proc/meminfo": meminfo, "/proc/self/limits": limits, "/proc/self/status": status}
     places |= {f"/sys/fs/cgroup/{path.name}": path for path in (most, used)}
     monkeypatch.setattr(room, "Path", lambda name: places[name])
     assert free_memory() == 500 * 1024
@@ -149,6 +200,11 @@ def test_free_memory_is_that_of_the_container(tmp_path: Any, monkeypatch: Any) -
     used.write_text("1000\n")
     assert free_memory() == 500 * 1024
     most.write_text("3000\n")
+    assert free_memory() == 2_000
+    limits.write_text("Max stack size   8000  8000  bytes\nMax address space  2500 9999 bytes\n")
+    status.write_text("VmPeak:  9 kB\nVmSize:  1 kB\n")
+    assert free_memory() == 2_500 - 1_024
+    limits.write_text("Max address space  unlimited unlimited bytes\n")
     assert free_memory() == 2_000
     meminfo.unlink()
     assert free_memory() == 0, "as on other systems"

@@ -11,6 +11,7 @@ set is kept.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -28,8 +29,9 @@ Tell = Callable[[list[str]], object]
 
 GROWTH = 4
 """The factor by which a limit grows."""
-SHARE = 4
-"""A turn may take one of so many parts of the free memory: others run beside it."""
+SHARE_MIN = 4
+"""A turn may take one of so many parts of the free memory, or of as many as there are cores: turns
+of other buckets run beside it."""
 SITUATION_BYTES = 256
 """The memory of a situation that is kept, with that of the step that reads it."""
 ROW_BYTES = 64
@@ -109,7 +111,7 @@ def _grows(error: DataError) -> bool:
 def _more(limit: _Limit, error: DataError) -> dict[str, int]:
     """Return larger limits; raise the error if the machine has no memory for them."""
     now, free = getattr(current(), limit.names[0]), free_memory()
-    most = min(GROWTH * now, free // (SHARE * limit.unit))
+    most = min(GROWTH * now, free // (share() * limit.unit))
     if most <= now:
         raise _with_reason(error, limit, now, free)
     found = dict.fromkeys(limit.names, most)
@@ -125,7 +127,7 @@ def _more(limit: _Limit, error: DataError) -> dict[str, int]:
 
 def _with_reason(error: DataError, limit: _Limit, now: int, free: int) -> DataError:
     first = error.diagnostics[0]
-    why = f"a turn may take a quarter of the free memory, {free / 2**20:,.0f} MiB: "
+    why = f"a turn may take 1/{share()} of the free memory, {free / 2**20:,.0f} MiB: "
     why += f"{now:,} {limit.what} are more"
     return DataError([msgspec.structs.replace(first, helps=(why, *first.helps))])
 
@@ -147,12 +149,23 @@ def check_value(size: int) -> None:
         raise DataError([Diagnostic("E515", message, helps=helps)])
 
 
+def share() -> int:
+    """Return the number of turns that share the free memory."""
+    return max(SHARE_MIN, os.cpu_count() or 1)
+
+
 def free_memory() -> int:
-    """Return the bytes of memory that are free here; in a container, those of the container."""
-    found = [1024 * _number("/proc/meminfo", "MemAvailable: ")]
+    """Return the bytes of memory that are free here, in a container, or for this process.
+
+    Spark limits its Python workers by ``spark.executor.pyspark.memory``, if that is set.
+    """
+    found = [1024 * _number("/proc/meminfo", "MemAvailable:")]
     most, used = (_number(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
     if most:
         found.append(most - used)
+    own = _number("/proc/self/limits", "Max address space")
+    if own:
+        found.append(own - 1024 * _number("/proc/self/status", "VmSize:"))
     return max(min(found), 0)
 
 
@@ -162,5 +175,5 @@ def _number(path: str, name: str = "") -> int:
         lines = Path(path).read_text("ascii").splitlines()
     except OSError:
         return 0
-    words = next((line.removeprefix(name).split() for line in lines if line.startswith(name)), [""])
+    words = next((one.removeprefix(name).split() for one in lines if one.startswith(name)), [""])
     return int(words[0]) if words[0].isdecimal() else 0

@@ -442,11 +442,11 @@ def _stateful(blobs: DataFrame, function: Any, mode: str, idle: int) -> DataFram
     tell = Told().teller(blobs.sparkSession)
     timeout = GroupStateTimeout.ProcessingTimeTimeout if idle else GroupStateTimeout.NoTimeout
     return blobs.groupBy("bucket").applyInPandasWithState(
-        _telling(function, tell), tasks.TURNED_DDL, state, mode, timeout
+        telling_turns(function, tell), tasks.TURNED_DDL, state, mode, timeout
     )
 
 
-def _telling(turns: tasks.Turns, tell: Tell) -> tasks.Turns:
+def telling_turns(turns: tasks.Turns, tell: Tell) -> tasks.Turns:
     """Let the turns of buckets tell the driver of limits that have grown."""
 
     def run(key: Any, frames: Any, state: Any) -> tasks.Frames:
