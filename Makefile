@@ -178,6 +178,24 @@ signatures: java dev ## List the types that tests call kernels with: every test,
 	CEPHEID_CACHE=build/kernels CEPHEID_KERNELS=compile $(PYTEST) --timeout 900 $(ARGS)
 	$(BIN)/python -m cepheid.kernels.build_signatures build/kernels
 
+.PHONY: launches
+launches: dev ## List the kernels for a GPU and the types that tests launch them with
+	@rm -rf build/launches && mkdir -p build/launches
+	CEPHEID_LAUNCHES=$(CURDIR)/build/launches $(PYTEST) tests/accelerator $(ARGS)
+	@$(BIN)/python -m tests.accelerator.launches build/launches
+
+.PHONY: ptx
+ptx: build/ptx/.fetched ## Compile the listed kernels for a GPU to machine code, without one
+	@build/ptx/bin/python -m tests.accelerator.ptx
+
+# The tools of CUDA take 700 MB, so they have an environment of their own, beside that of the project.
+build/ptx/.fetched: | $(STAMP)
+	@$(BIN)/python -m venv $(@D)
+	@echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+		> "$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/project.pth"
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'numba-cuda[cu13]==0.30.*' 'nvidia-cuda-nvcc==13.*'
+	@touch $@
+
 .PHONY: bench
 bench: dev ## Run the benchmarks
 	$(BIN)/python benchmarks/run.py

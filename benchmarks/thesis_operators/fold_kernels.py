@@ -1,8 +1,9 @@
-"""Aggregate windows on the device: a block of threads folds the values of one window."""
+"""Aggregate windows on the device, a block of threads each, and find first partners."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,3 +78,22 @@ def fold_kernels(function: int, threads: int) -> tuple[Any, Any]:
             out[window] = shared[0]
 
     return again, from_panes
+
+
+@functools.cache
+def first_kernel(predicate: Callable[..., Any]) -> Any:
+    """Build the kernel that finds the first candidate of every probe that fits; see ``join``."""
+    fits = cuda.jit(device=True)(predicate)
+
+    @cuda.jit
+    def first_of(left, right, rows, low, high, found):
+        probe = cuda.grid(1)
+        if probe >= rows.shape[0]:
+            return
+        found[probe] = np.int64(-1)
+        for j in range(low[probe], high[probe]):
+            if fits(left, rows[probe], right, j):
+                found[probe] = j
+                break
+
+    return first_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from benchmarks.thesis_operators.fold_kernels import fold_kernels
+from benchmarks.thesis_operators.fold_kernels import first_kernel, fold_kernels
 from numba import cuda
 from numpy.typing import NDArray
 
@@ -93,7 +93,7 @@ def join_on_device(
     if not widest:
         return None
     stripes = -(-widest // STRIPE)
-    count, write, _ = join_kernels(predicate)
+    count, write = join_kernels(predicate)
     arrays = [device_of(array) for array in (left, right, rows, *bounds)]
     places = len(bounds.low) * stripes
     blocks = -(-places // threads)
@@ -113,8 +113,7 @@ def first_partners(
     """Find first partners; see ``operators.first_partners``."""
     if not len(rows):
         return np.zeros(0, np.int64)
-    _, _, first_of = join_kernels(predicate)
     arrays = [device_of(array) for array in (left, right, rows, *bounds)]
     found = cuda.device_array(len(rows), np.int64)
-    first_of[-(-len(rows) // threads), threads](*arrays, found)
+    first_kernel(predicate)[-(-len(rows) // threads), threads](*arrays, found)
     return np.asarray(found.copy_to_host())

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import greenlet
 import numpy as np
+from tests.accelerator.launches import note_launch, watch_kernels
 
 NO_THREAD: Any = None
 _current = [NO_THREAD]
@@ -86,6 +87,8 @@ def install() -> None:
                 return own.fn(*args)
             if own.fn.__globals__["cuda"] is not cuda:
                 return own.fn(*args)  # Its module is that of a function that runs.
+        else:
+            note_launch(own, args)
         return launch(own, *args)
 
     kernel.FakeCUDAKernel.__call__ = call
@@ -94,3 +97,4 @@ def install() -> None:
     kernel.BlockManager.run = run_block
     api.threading = SimpleNamespace(current_thread=lambda: _current[0])
     api.FakeCUDAShared.array = shared_array
+    watch_kernels(cuda)

@@ -16,6 +16,8 @@ from cepheid.accelerator.kernels.slots import add_digit, find_extent, slot_kerne
 from cepheid.accelerator.uploading import Uploaded
 
 BLOCKS_MAX = 132 * 16
+THREADS = 256
+SIMULATED_THREADS = 8
 
 
 class Digit(NamedTuple):
@@ -38,7 +40,7 @@ class Slotting(NamedTuple):
 
 def grid_of(length: int) -> tuple[int, int]:
     """Choose the blocks and threads of a kernel that strides over events."""
-    threads = 8 if find_device()[0] is Found.SIMULATOR else 256
+    threads = SIMULATED_THREADS if find_device()[0] is Found.SIMULATOR else THREADS
     return max(min(-(-length // threads), BLOCKS_MAX), 1), threads
 
 

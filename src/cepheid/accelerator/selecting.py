@@ -182,7 +182,7 @@ def count_pairs_there(
     if not widest:
         return PairCounts(0, _no_pairs)
     stripes = -(-widest // STRIPE)
-    count, write, _ = join_kernels(pair_predicate_of(form))
+    count, write = join_kernels(pair_predicate_of(form))
     arrays = [device_of(array) for array in probes]
     threads, places = _threads(), len(probes.rows) * stripes
     blocks = -(-places // threads)

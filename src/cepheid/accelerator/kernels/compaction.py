@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numba import cuda, int32, int64, uint8
 
 
@@ -122,8 +121,8 @@ def scan_kernel(threads: int) -> Any:
 
 
 @functools.cache
-def join_kernels(predicate: Callable[..., Any]) -> tuple[Any, Any, Any]:
-    """Build the kernels that count and write pairs, and the one that finds a first partner.
+def join_kernels(predicate: Callable[..., Any]) -> tuple[Any, Any]:
+    """Build the kernels that count and write pairs.
 
     A thread tests one left event against one stripe of its candidates, so pairs are sorted by left
     event, then by right event.
@@ -172,15 +171,4 @@ def join_kernels(predicate: Callable[..., Any]) -> tuple[Any, Any, Any]:
                 out_right[at] = j
                 at += 1
 
-    @cuda.jit
-    def first_of(left, right, rows, low, high, found):
-        probe = cuda.grid(1)
-        if probe >= rows.shape[0]:
-            return
-        found[probe] = np.int64(-1)
-        for j in range(low[probe], high[probe]):
-            if fits(left, rows[probe], right, j):
-                found[probe] = j
-                break
-
-    return count, write, first_of
+    return count, write
