@@ -20,6 +20,7 @@ from cepheid.errors import UnsupportedError
 from cepheid.kinds.trend.device import trend_columns, trends
 from cepheid.kinds.trend.program.job import lower
 from cepheid.plans.plan import TrendPlan
+from cepheid.runtimes import device as runtime
 from cepheid.testing.oracle import evaluate
 from cepheid.testing.strategies import choice, streams
 
@@ -39,11 +40,28 @@ def test_random_queries_give_what_the_oracle_gives(data: st.DataObject) -> None:
     operator = data.draw(choice(["<", "<=", ">", ">=", "=", "<>"]))
     name = data.draw(choice(["price", "volume"]))
     keyed = data.draw(st.booleans())
-    more = data.draw(choice(["", ", SUM(S.volume)", ", AVG(S.price), COUNT(S)"]))
+    more = data.draw(
+        choice(
+            [
+                "",
+                ", SUM(S.volume)",
+                ", AVG(S.price), COUNT(S)",
+                ", MIN(S.price)",
+                ", MAX(S.price), MIN(S.volume), SUM(S.price)",
+                ", MAX(S.volume), AVG(S.volume)",
+            ]
+        )
+    )
+    others = [
+        "S.volume <= NEXT(S).volume",
+        "S.volume <> NEXT(S).volume AND S.price = NEXT(S).price",
+    ]
+    another = data.draw(choice(["", *others, "S.price - 1 < NEXT(S).volume"]))
+    conditions = [f"S.{name} {operator} NEXT(S).{name}", another, "[key]" if keyed else ""]
     text = " ".join(
         [
             f"RETURN {'key, ' if keyed else ''}COUNT(*){more} PATTERN A S+",
-            f"WHERE S.{name} {operator} NEXT(S).{name}{' AND [key] GROUP-BY key' if keyed else ''}",
+            f"WHERE {' AND '.join(filter(None, conditions))}{' GROUP-BY key' if keyed else ''}",
             data.draw(choice(["", "WITHIN 2 s SLIDE 2 s", "WITHIN 4 s SLIDE 1 s"])),
             data.draw(choice(["", "TIES arrival"])),
         ]
@@ -106,6 +124,8 @@ DIRECT = [
     "RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price",
     "RETURN COUNT(*), SUM(S.volume), AVG(S.price) PATTERN A S+ WHERE S.volume <= NEXT(S).volume "
     "WITHIN 20 us SLIDE 10 us",
+    "RETURN MIN(S.price), MAX(S.other), MAX(S.price) PATTERN A S+ WHERE S.volume < NEXT(S).volume "
+    "WITHIN 20 us SLIDE 10 us",
     "RETURN COUNT(*), COUNT(S) PATTERN A S+ WHERE S.volume <> NEXT(S).volume "
     "WITHIN 20 us SLIDE 20 us",
     "RETURN COUNT(*) PATTERN A S+ WHERE S.volume < NEXT(S).other WITHIN 9 us SLIDE 9 us",
@@ -142,6 +162,50 @@ def test_columns_are_read_as_they_lie_in_arrow(text: str, types: list[str]) -> N
     assert trend_columns.read_columns(job, some) is None
 
 
+def test_a_key_that_stands_for_no_value_is_read_by_the_host() -> None:
+    events = pa.table(
+        {"ts": [1, 2], "type": ["A", "A"], "price": [2.0, 1.0], "volume": [2**63 - 1, 2**63 - 1]}
+    )
+    compiled = query(
+        "RETURN MAX(S.price), MIN(S.volume) PATTERN A S+ WHERE S.price > NEXT(S).price"
+    )
+    job = lower(TrendPlan.of(compiled.with_schema(events.schema).plan))
+    assert trend_columns.read_columns(job, events) is None
+
+
+SEVERAL = [
+    ("S.price > NEXT(S).price AND S.volume < NEXT(S).volume", 2),
+    ("S.price >= NEXT(S).price AND S.volume <> NEXT(S).volume AND S.key = NEXT(S).key", 3),
+    ("S.price * 2 > NEXT(S).price AND S.volume + 3 < NEXT(S).volume + NEXT(S).price", 2),
+]
+
+
+@pytest.mark.parametrize(("where", "count"), SEVERAL)
+@pytest.mark.parametrize("nulls", [False, True])
+def test_all_of_several_comparisons_hold(where: str, count: int, nulls: bool) -> None:  # noqa: FBT001  # a case
+    rng = np.random.default_rng(7)
+    columns: dict[str, Any] = {"ts": np.sort(rng.integers(0, 90, 50)), "type": ["A"] * 50}
+    for name in ("price", "volume", "key"):
+        values = rng.integers(0, 6, 50).astype(np.float64)
+        columns[name] = pa.array(values, mask=rng.random(50) < 0.2 if nulls else None)
+    events = pa.table(columns)
+    text = f"RETURN COUNT(*), MIN(S.price), SUM(S.volume) PATTERN A S+ WHERE {where}"
+    for compiled in (query(text), query(f"{text} WITHIN 30 us SLIDE 10 us")):
+        job = lower(TrendPlan.of(compiled.with_schema(events.schema).plan))
+        read = trends.read_trends(job, KeyTable(()), events)
+        assert read is not None
+        assert len(read.compared) == count * (1 + nulls)
+        found = trends.run_trends(job, events, forced=True)
+        assert found is not None
+        assert same_rows(found.to_pylist(), compiled.run(events).to_pylist())
+
+
+def test_auto_leaves_several_comparisons_to_the_cpu() -> None:
+    for where, _ in SEVERAL:
+        plan = query(f"RETURN COUNT(*) PATTERN A S+ WHERE {where}").plan
+        assert runtime.least_rows(plan) == runtime.NEVER
+
+
 def test_counts_beyond_doubles() -> None:
     compiled = query("RETURN LOG2(COUNT(*)) PATTERN A S+ WHERE S.price >= NEXT(S).price")
     events = pa.table({"ts": [*range(40)], "type": ["A"] * 40, "price": [0.0] * 40})
@@ -150,7 +214,7 @@ def test_counts_beyond_doubles() -> None:
     assert read is not None
     # Large weights: sums beyond doubles come from few events.
     heavy = read._replace(weights=np.full((1, 40), 2.0**1000))
-    numbers = trends.count_trends(heavy, 2, threads=4)
+    numbers, _ = trends.count_trends(heavy, 2, threads=4)
     assert numbers[0, 0] == 2.0**40 - 1
     assert np.log2(numbers[0, 1].real) + numbers[0, 1].imag == pytest.approx(
         1000 + 39 + np.log2(40)
@@ -184,8 +248,11 @@ def test_the_cpu_does_what_no_device_does_sooner() -> None:
     job = lower(TrendPlan.of(compiled.with_schema(events.schema).plan))
     assert trends.run_trends(job, events, forced=False) is None
     holes = events.set_column(2, "price", pa.array([None, *range(59)], pa.float64()))
-    assert trends.run_trends(job, holes, forced=True) is None
+    assert trends.run_trends(job, holes, forced=True) is not None
     assert compiled.run(holes, device="gpu").equals(compiled.run(holes))
+    nulls = trends.read_trends(job, KeyTable(()), holes)
+    assert nulls is not None
+    assert not nulls.is_worth_it(), "nobody has measured several comparisons"
     assert compiled.run(events.to_reader(), device="gpu").equals(compiled.run(events))
     read = trends.read_trends(job, KeyTable(()), events)
     assert read is not None
@@ -201,7 +268,7 @@ def test_the_cpu_does_what_no_device_does_sooner() -> None:
     ("text", "why"),
     [
         ("RETURN COUNT(*) PATTERN SEQ(A S+, B) WHERE S.price > NEXT(S).price", "Kleene plus"),
-        ("RETURN MIN(S.price) PATTERN A S+ WHERE S.price > NEXT(S).price", "counts and sums"),
+        ("RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price NUMBERS exact", "default"),
         ("RETURN COUNT(*) PATTERN A S+ WHERE S.price > NEXT(S).price WITHIN 1 s", "SLIDE"),
     ],
 )

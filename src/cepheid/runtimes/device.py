@@ -117,6 +117,8 @@ def _least_of_pattern(plan: TrendPlan) -> int:
     if plan.window.kind is WindowKind.TRAILING and not counts and not plan.lists_matches:
         return SMALL_SUMS
     guarded = any(pattern.guards for pattern in plan.patterns)
+    if plan.choice.evaluator is Evaluator.INDEXED and len(plan.edges) > 1:
+        return NEVER
     if guarded or plan.choice.evaluator is Evaluator.INDEXED:
         return SMALL_EDGES
     return SMALL_PATTERN

@@ -21,7 +21,7 @@ from cepheid.accelerator.uploading import upload_columns, uploader
 from cepheid.events.temporal import TIME_MAX
 from cepheid.kernels.ranks import OPERATORS
 from cepheid.kinds.trend.device.columns import ALIKE, WEIGHED, WINDOWS, Read, read_named
-from cepheid.kinds.trend.device.trends import Segments, Trends, windows_of
+from cepheid.kinds.trend.device.trends import Compared, Segments, Trends, windows_of
 from cepheid.kinds.trend.program.job import Job
 from cepheid.language import tree
 
@@ -61,7 +61,8 @@ def read_columns(job: Job, table: pa.Table) -> Trends | None:
     if compared is None or not len(table):
         return None
     weighed = [str(part.attribute) for part in job.parts[1:] if part.what not in ALIKE]
-    read = read_named(job, table, sorted({*compared, *weighed}))
+    ranked = [extreme.attribute for extreme in job.extremes]
+    read = read_named(job, table, sorted({*compared, *weighed, *ranked}))
     if read is None:
         return None
     kinds = {read.numbers[name][0].dtype for name in compared}
@@ -95,15 +96,17 @@ class _Reading:
         if rows is not None:
             columns = {name: _gathered(column, rows) for name, column in columns.items()}
         length = len(self._times) if rows is None else len(rows)
-        weights = self._weights(columns, length)
-        if weights is None:
+        weights, values = self._weights(columns, length), self._values(columns, length)
+        _, _, unfit, taken = self._verdict.copy_to_host()
+        if unfit or taken:
             return None
         keys = {name: self._keys(columns[name], name) for name in {earlier, later}}
         before = cuda.device_array(length, np.int64)
         kernels.count_off[grid_of(length)](before)
         zeros = np.broadcast_to(np.int64(0), (length,))
         operator = OPERATORS[job.plan.edges[0].separation.operator]  # type: ignore[union-attr]  # the caller has looked
-        return Trends(zeros, weights, keys[earlier], keys[later], before, segments, operator)
+        compared = (Compared(keys[earlier], keys[later], operator),)
+        return Trends(zeros, weights, values, compared, before, segments)
 
     def _chosen(self) -> Any:
         """Find the events of the variable; None for all of them."""
@@ -135,7 +138,7 @@ class _Reading:
         return Segments(begin[some], end[some], found.window[some])
 
     def _weights(self, columns: dict[str, Any], length: int) -> Any:
-        """Build the weights of the parts after the count; None if one does not fit doubles."""
+        """Build the weights of the parts after the count."""
         parts = self._job.parts[1:]
         rows = cuda.device_array((max(len(parts), 1), max(length, 1)), np.float64)
         grid = grid_of(length)
@@ -146,20 +149,36 @@ class _Reading:
             else:
                 name = str(part.attribute)
                 kernels.weigh[grid](self._typed(columns[name], name), row, self._verdict)
-        return None if self._verdict.copy_to_host()[2] else rows
+        return rows
+
+    def _values(self, columns: dict[str, Any], length: int) -> Any:
+        """Build the keys of minima and maxima."""
+        extremes = self._job.extremes
+        if not extremes:
+            return np.zeros((0, length), np.int64)
+        rows = cuda.device_array((len(extremes), length), np.int64)
+        grid = grid_of(length)
+        for row, extreme in enumerate(extremes):
+            column, largest = columns[extreme.attribute], extreme.largest
+            if self._is_double(extreme.attribute):
+                kernels.rank_doubles[grid](column, largest, rows[row])
+            else:
+                kernels.rank_whole[grid](column, largest, rows[row], self._verdict)
+        return rows
 
     def _keys(self, column: Any, name: str) -> Any:
         """Build keys that compare as the values do."""
-        if self._read.numbers[name][0].dtype != np.float64:
+        if not self._is_double(name):
             return column
         keys = cuda.device_array(len(column), np.int64)
         kernels.rank_doubles[grid_of(len(column))](column, False, keys)
         return keys
 
     def _typed(self, column: Any, name: str) -> Any:
-        return (
-            column.view(np.float64) if self._read.numbers[name][0].dtype == np.float64 else column
-        )
+        return column.view(np.float64) if self._is_double(name) else column
+
+    def _is_double(self, name: str) -> bool:
+        return bool(self._read.numbers[name][0].dtype == np.float64)
 
 
 def _gathered(column: Any, rows: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Trends such as falling prices on the GPU: one variable under Kleene plus, one comparison.
+"""Trends such as falling prices on the GPU: one variable under Kleene plus, compared neighbours.
 
-Segments (keys in windows) run in parallel. Where order is compared, events are sorted run by run;
-with ``=`` and ``<>`` every event compares itself with all earlier ones of its segment, in tiles.
+Segments (keys in windows) run in parallel. Where one order is compared, events are sorted run by
+run; with ``=`` and ``<>``, NULL, and several comparisons, every event compares itself with all
+earlier ones of its segment, in tiles.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.kernels.sorted_trends import ORDERED, sorted_trend_kernel
-from cepheid.accelerator.kernels.trends import trend_kernel
+from cepheid.accelerator.kernels.trends import EQUAL, least_kernel, trend_kernel
 from cepheid.accelerator.launches import device_of
 from cepheid.arrays.columns import Columns, EventArrays, KeyTable
 from cepheid.events.temporal import LONG_AGO
@@ -61,21 +62,35 @@ class Segments(NamedTuple):
     window: NDArray[np.int64]
 
 
+class Compared(NamedTuple):
+    """The keys of every event as the earlier and as the later one of a pair, and an operator."""
+
+    earlier: NDArray[np.int64]
+    later: NDArray[np.int64]
+    operator: int
+
+
 class Trends(NamedTuple):
     """Events by key in time order, and their segments; columns may be on the device."""
 
     key: NDArray[np.int64]
     weights: NDArray[np.float64]
-    earlier: NDArray[np.int64]
-    later: NDArray[np.int64]
+    values: NDArray[np.int64]
+    compared: tuple[Compared, ...]
     before: NDArray[np.int64]
     segments: Segments
-    operator: int
+
+    @property
+    def sorts(self) -> bool:
+        """Check whether events are sorted; otherwise all pairs are compared."""
+        return len(self.compared) == 1 and self.compared[0].operator in ORDERED
 
     def is_worth_it(self) -> bool:
         """Estimate whether the GPU is faster than the CPU, from known rates of both."""
+        if len(self.compared) > 1:
+            return False  # Nobody has measured it.
         lengths = (self.segments.end - self.segments.begin).astype(np.float64)
-        if self.operator in ORDERED:
+        if self.sorts:
             steps = lengths * np.log2(np.maximum(lengths, 2))
             taken = max(steps.sum() / SORTED_PER_SECOND, steps.max(initial=0) / SORTED_OF_A_BLOCK)
         else:
@@ -87,31 +102,48 @@ class Trends(NamedTuple):
 def read_trends(job: Job, keys: KeyTable, table: pa.Table) -> Trends | None:
     """Read the events of a table; None if they are for the CPU."""
     columns = Columns(table)
-    relations = read_relations(job.plan.edges, columns)
-    comparison = relations[0].comparisons[0] if relations[0].comparisons else None
-    if comparison is None or not _all_valid(comparison):
-        return None
+    (relation,) = read_relations(job.plan.edges, columns)
+    if relation.rest:
+        return None  # A condition that is no comparison of two values.
+    compared = [one for comparison in relation.comparisons for one in _compared(comparison)]
     arrays = read_arrays(job, keys, columns)
     if len(arrays.ts) != len(table):
         return None  # An event belongs to no partition.
     if not fit_doubles(arrays.weights, finite=True):
         return None
-    earlier, later = comparison.prev_keys, comparison.next_keys
     rows = _rows(arrays)
     if rows is not None:
         arrays = arrays.take(rows)
-        same = earlier is later
-        earlier = earlier[rows]
-        later = earlier if same else later[rows]
+        compared = [_taken(one, rows) for one in compared]
     return Trends(
         arrays.key,
         np.ascontiguousarray(arrays.weights[: max(len(job.parts) - 1, 1)], np.float64),
-        earlier,
-        later,
+        arrays.values[: len(job.extremes)],
+        tuple(compared),
         _before(job, arrays),
         _segments(job.plan.window, arrays),
-        OPERATORS[comparison.operator],
     )
+
+
+def _compared(comparison: Comparison) -> list[Compared]:
+    """Convert a comparison; where one side may be NULL, another one checks that neither is."""
+    operator = OPERATORS[comparison.operator]
+    found = [Compared(comparison.prev_keys, comparison.next_keys, operator)]
+    masks = (comparison.prev_valid, comparison.next_valid)
+    if any(mask is not None and not mask.all() for mask in masks):
+        length = len(comparison.prev_keys)
+        earlier, later = (
+            np.ones(length, np.int64) if mask is None else np.where(mask, 1, null)
+            for mask, null in zip(masks, (2, 3), strict=True)
+        )
+        found.append(Compared(earlier, later, EQUAL))
+    return found
+
+
+def _taken(one: Compared, rows: NDArray[np.int64]) -> Compared:
+    """Select some events; both sides of a comparison may be one column."""
+    earlier = one.earlier[rows]
+    return Compared(earlier, earlier if one.later is one.earlier else one.later[rows], one.operator)
 
 
 def _rows(arrays: EventArrays) -> NDArray[np.int64] | None:
@@ -122,11 +154,6 @@ def _rows(arrays: EventArrays) -> NDArray[np.int64] | None:
     rows = np.flatnonzero(takes)
     order = by_key(arrays.key[rows])
     return rows if order is None else rows[order]
-
-
-def _all_valid(comparison: Comparison) -> bool:
-    masks = (comparison.prev_valid, comparison.next_valid)
-    return all(mask is None or bool(mask.all()) for mask in masks)
 
 
 def _before(job: Job, arrays: EventArrays) -> NDArray[np.int64]:
@@ -177,41 +204,62 @@ def windows_of(window: WindowPlan, times: NDArray[np.int64], first: int) -> Segm
     return Segments(first + begin[some], first + end[some], name[some])
 
 
-def count_trends(trends: Trends, parts: int, threads: int | None = None) -> NDArray[np.complex128]:
-    """Compute the aggregates of every segment: (segment, part) wide numbers."""
+def count_trends(
+    trends: Trends, parts: int, threads: int | None = None
+) -> tuple[NDArray[np.complex128], NDArray[np.int64]]:
+    """Compute the aggregates of every segment: (segment, part) wide numbers, and value keys."""
     begin, end, _ = trends.segments
+    extremes = len(trends.values)
     if not len(begin):
-        return np.zeros((0, parts), np.complex128)
+        return np.zeros((0, parts), np.complex128), np.zeros((0, extremes), np.int64)
     weights: Any = trends.weights if len(trends.weights) else np.zeros((1, 1))
-    sorting = trends.operator in ORDERED
-    kernel, threads = _kernel(trends.operator, parts, float((end - begin).mean()), threads)
-    earlier = device_of(trends.earlier)
-    # Both sides of `S.price > NEXT(S).price` are one column.
-    later = earlier if trends.later is trends.earlier else device_of(trends.later)
-    events = (earlier, later, device_of(trends.before), device_of(weights))
-    found = []
+    kernel, threads = _kernel(trends, parts, threads)
+    events = (*_keys(trends), device_of(trends.before), device_of(weights))
+    values = device_of(trends.values) if extremes else None
+    found, least = [], []
     for first, last in _slices(end - begin):
         own, size = end[first:last] - begin[first:last], last - first
         numbers = cuda.device_array((int(own.sum()), parts, 2), np.float64)
         totals = cuda.device_array((size, parts, 2), np.float64)
         ranges = (begin[first:last], end[first:last], np.cumsum(own) - own)
         there = [cuda.to_device(np.ascontiguousarray(array)) for array in ranges]
-        more = _rooms_of_runs(len(numbers), parts) if sorting else ()
+        more = _rooms_of_runs(len(numbers), parts) if trends.sorts else ()
         kernel[size, threads](*events, *there, numbers, totals, *more)
         found.append(totals.copy_to_host().view(np.complex128)[..., 0])
-    return np.concatenate(found)
+        out = cuda.device_array((size, max(extremes, 1)), np.int64)
+        if extremes:
+            least_kernel(threads)[(size, extremes), threads](values, *there[:2], out)
+        least.append(out.copy_to_host()[:, :extremes])
+    return np.concatenate(found), np.concatenate(least)
 
 
-def _kernel(operator: int, parts: int, length: float, threads: int | None) -> tuple[Any, int]:
+def _keys(trends: Trends) -> tuple[Any, Any]:
+    """Copy the keys of earlier and later events; of several comparisons, in rows."""
+    compared = trends.compared
+    # Both sides of `S.price > NEXT(S).price` are one column.
+    same = all(one.earlier is one.later for one in compared)
+    if len(compared) == 1:
+        earlier = device_of(compared[0].earlier)
+        later = earlier if same else device_of(compared[0].later)
+        if trends.sorts:
+            return earlier, later
+        return tuple(keys.reshape((1, len(keys))) for keys in (earlier, later))
+    earlier = device_of(np.stack([one.earlier for one in compared]))
+    return earlier, earlier if same else device_of(np.stack([one.later for one in compared]))
+
+
+def _kernel(trends: Trends, parts: int, threads: int | None) -> tuple[Any, int]:
     """Choose a kernel and its threads for segments of an average length."""
     simulated = find_device()[0] is Found.SIMULATOR
-    if operator not in ORDERED:
+    if not trends.sorts:
         threads = threads or (SIMULATED if simulated else THREADS)
-        return trend_kernel(operator, parts, threads), threads
+        operators = tuple(one.operator for one in trends.compared)
+        return trend_kernel(operators, parts, threads), threads
+    length = float((trends.segments.end - trends.segments.begin).mean())
     wanted = next((own for most, own in SORTED_THREADS if length <= most), SORTED_THREADS_MOST)
     threads = threads or (SIMULATED if simulated else wanted)
     tile = min(SIMULATED_TILE if simulated else TILE, threads)
-    return sorted_trend_kernel(operator, parts, threads, tile), threads
+    return sorted_trend_kernel(trends.compared[0].operator, parts, threads, tile), threads
 
 
 def _rooms_of_runs(rows: int, parts: int) -> tuple[Any, Any, Any]:
@@ -244,6 +292,5 @@ def table_of(
     if not (forced or trends.is_worth_it()):
         return None
     begin, _, window = trends.segments
-    numbers = count_trends(trends, len(job.parts))
-    rows = Rows(trends.key[begin], window, numbers, np.zeros((len(begin), 0), np.int64))
+    rows = Rows(trends.key[begin], window, *count_trends(trends, len(job.parts)))
     return build_table(job, [[rows]], keys, schema)

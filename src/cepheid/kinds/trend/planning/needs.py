@@ -173,7 +173,7 @@ def why_not_live_on_device(plan: TrendPlan) -> str:
 def why_no_trends_on_device(plan: TrendPlan) -> str:
     """Explain why a plan with edge predicates cannot run on a GPU; empty if it can.
 
-    It can if the pattern is one variable under Kleene plus, with one comparison of adjacent events.
+    It can if the pattern is one variable under Kleene plus, with comparisons of adjacent events.
     """
     if plan.lists_matches:
         return _why_not_listed(plan)
@@ -184,19 +184,17 @@ def why_no_trends_on_device(plan: TrendPlan) -> str:
         return _why_not_trailing(plan) if trailing else why_not_on_device(plan, ties=False)
     pattern = plan.patterns[0]
     asked = {
-        "only one variable under Kleene plus": len(plan.patterns) == 1
+        "only one variable under Kleene plus, and comparisons of it": len(plan.patterns) == 1
         and len(pattern.states) == 1
         and len(pattern.edges) == 2
-        and not pattern.guards,
-        "only one comparison of neighbours": len(plan.edges) == 1
-        and plan.edges[0].separation is not None
+        and not pattern.guards
+        and all(edge.has_ranges for edge in plan.edges)
         and not plan.globals
         and not plan.partition.partial,
         "only skip-till-any-match": plan.semantics is tree.Semantics.ANY_MATCH,
-        "only counts and sums in default numbers": plan.numbers is not tree.Numbers.EXACT
+        "only aggregates in default numbers": plan.numbers is not tree.Numbers.EXACT
         and plan.output.kind is OutputKind.AGGREGATES
-        and not plan.output.squares_matches
-        and all(a.function not in ("MIN", "MAX") for a in plan.output.aggregates),
+        and not plan.output.squares_matches,
         "only matches of any length": plan.min_length <= 1,
     }
     why = [text for text, fits in asked.items() if not fits]
