@@ -20,8 +20,16 @@ REPLACED = "W501"
 _told: set[str] = set()
 
 
+FULL = "OUT_OF_MEMORY"
+
+
 class DeviceError(UnsupportedError):
     """A device was there and failed (E554); the query may be run on the CPU."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the memory of the device was full, which it may not be for fewer events."""
+        return FULL in message_of(self)
 
 
 def broken_device(why: str) -> DeviceError:

@@ -15,6 +15,7 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from cepheid.accelerator.device import Found, find_device
+from cepheid.accelerator.failures import DeviceError, reporting_failures
 
 _TURN = threading.Lock()
 
@@ -28,8 +29,15 @@ def turn() -> AbstractContextManager[Any]:
 
 
 def allocate_pinned(size: int, dtype: Any) -> NDArray[Any]:
-    """Allocate pinned host memory, from which a device copies asynchronously."""
-    return np.asarray(cuda.pinned_array(max(size, 1), dtype))[:size]
+    """Allocate pinned host memory, from which a device copies asynchronously.
+
+    If the driver has none left, it is ordinary memory, from which copies take longer.
+    """
+    try:
+        with reporting_failures():
+            return np.asarray(cuda.pinned_array(max(size, 1), dtype))[:size]
+    except DeviceError:
+        return np.empty(size, dtype)
 
 
 def is_there(array: Any) -> bool:

@@ -17,6 +17,7 @@ from cepheid.accelerator.kernels.sweep_steps import cell_kernel, product_of_cell
 from cepheid.accelerator.kernels.sweeps import sweep_kernel
 from cepheid.accelerator.launches import device_of
 from cepheid.accelerator.linear import DeviceSystem, Sizes, default_sizes, rows_of
+from cepheid.accelerator.room import events_at_once
 from cepheid.accelerator.systems import shared_bytes
 
 RESULTS_MAX = 1 << 24
@@ -65,7 +66,7 @@ def sweep_segments(
         device_of(rows_of(events.values, device.mins, np.int64)), *map(device_of, events.ranks),
         *events.below, sides[1],
     )  # fmt: skip
-    each = max(RESULTS_MAX // total, 1)
+    each = max(events_at_once(RESULTS_MAX) // total, 1)
     blocks = -(-total // sizes.threads)
     for first in range(0, len(begin), each):
         part = slice(first, first + each)

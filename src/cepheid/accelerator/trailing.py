@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cepheid.accelerator.kernels.trailing import trailing_kernel
 from cepheid.accelerator.launches import device_of
 from cepheid.accelerator.linear import FANOUT, DeviceSystem, Matrices, Sizes, default_sizes, rows_of
+from cepheid.accelerator.room import events_at_once
 
 CHUNK = 32
 """Events of a chunk: numbers of so few fit doubles that share an exponent."""
@@ -63,8 +64,9 @@ def trailing_windows(
         chunk, FANOUT,
     )  # fmt: skip
     found: list[tuple[NDArray[Any], ...]] = []
-    for begin in range(0, len(ends), ENDS_MAX):
-        own = ends[begin : begin + ENDS_MAX]
+    step = events_at_once(ENDS_MAX)
+    for begin in range(0, len(ends), step):
+        own = ends[begin : begin + step]
         numbers = cuda.device_array((len(own), device.parts, 2), np.float64)
         values = cuda.device_array((len(own), max(device.mins, 1)), np.int64)
         ended = cuda.device_array(len(own), np.bool_)

@@ -17,6 +17,7 @@ from cepheid.accelerator.failures import (
     reporting_failures,
     warn_once,
 )
+from cepheid.accelerator.room import takes_fewer
 from cepheid.accelerator.schedule import FEW_THREADS, Place
 from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.events.files import names_read
@@ -240,7 +241,16 @@ def live_steps_on(plan: Plan, schema: pa.Schema, name: str) -> Any:
     forced, why = device is Device.GPU, kind.why_not_live_on_device(plan)
     if why and forced:
         raise refuse_query(why, plan.text)
-    return None if why else kind.device_steps(plan, schema, forced=forced)
+    if why:
+        return None
+    try:
+        with reporting_failures():
+            return kind.device_steps(plan, schema, forced=forced)
+    except DeviceError as error:
+        if forced:
+            raise
+        warn_once(message_of(error))
+    return None
 
 
 def fits(plan: Plan, rows: int | None, *, forced: bool) -> bool:
@@ -256,19 +266,25 @@ def _answer(
 ) -> pa.Table:
     """Run a query that fits the device; the CPU takes over if this fails or would be slower."""
     result = None
-    try:
-        with reporting_failures():
-            # Loads numba.cuda, which takes a moment.
-            job = kind_of(plan).device_job(plan)
-            if job.whole and not isinstance(source, pa.Table):
-                source = source.read_all()
-            if job.in_order and isinstance(source, pa.Table):
-                source = sort_events(source, plan)
-            result = job.answer(source, forced=forced)
-    except DeviceError as error:
-        if forced or not isinstance(source, pa.Table):
-            raise
-        warn_once(message_of(error))
+    again = True
+    while again:
+        again = False
+        try:
+            with reporting_failures():
+                # Loads numba.cuda, which takes a moment.
+                job = kind_of(plan).device_job(plan)
+                if job.whole and not isinstance(source, pa.Table):
+                    source = source.read_all()
+                if job.in_order and isinstance(source, pa.Table):
+                    source = sort_events(source, plan)
+                result = job.answer(source, forced=forced)
+        except DeviceError as error:
+            whole = isinstance(source, pa.Table)
+            again = whole and error.is_full and takes_fewer(len(source))
+            if not again:
+                if forced or not whole:
+                    raise
+                warn_once(message_of(error))
     if result is None:
         table: pa.Table = local.run_events(compiled, source)
         return table

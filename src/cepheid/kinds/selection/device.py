@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cepheid.accelerator import selecting
 from cepheid.accelerator.conditions import LEFT, Forming
+from cepheid.accelerator.room import events_at_once
 from cepheid.arrays.columns import Columns, values_of_keys
 from cepheid.expressions.vectors import Vector
 from cepheid.kinds.selection.device_columns import keep_there, measure_there
@@ -60,7 +61,7 @@ class DeviceSelect:
             events = read_only(events, select.streams[0])
         job = LocalSelect(self._plan, DeviceOperators(alone=not forced))
         try:
-            return job.answer_table(events, BATCH_ROWS)
+            return job.answer_table(events, events_at_once(BATCH_ROWS))
         except _Unread:
             return None
 

@@ -15,6 +15,7 @@ from cepheid.accelerator.grouping import extent_of
 from cepheid.accelerator.launches import device_of
 from cepheid.accelerator.placing import Placing
 from cepheid.accelerator.reading import Reading
+from cepheid.accelerator.room import events_at_once
 from cepheid.accelerator.schedule import Scheduler
 from cepheid.accelerator.uploading import Uploaded, upload_columns
 from cepheid.arrays.columns import NO_VALUE, Columns, KeyTable
@@ -47,7 +48,7 @@ class DeviceSituations:
         del forced
         assert isinstance(events, pa.Table), "all events are there"
         steps = LocalSteps(lambda schema: SituationSteps(self._job, schema, cut_on_device))
-        return steps.answer(slices_of(events, BATCH_ROWS), events.schema)
+        return steps.answer(slices_of(events, events_at_once(BATCH_ROWS)), events.schema)
 
     def answer_streams(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Refuse: situations are about one stream."""

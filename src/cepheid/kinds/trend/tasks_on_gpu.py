@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from cepheid.accelerator.assigned import scheduler_of
 from cepheid.accelerator.device import select_device
+from cepheid.accelerator.failures import DeviceError, message_of, reporting_failures, warn_once
 from cepheid.arrays.columns import KeyTable
 from cepheid.kinds.trend.planning.needs import why_not_on_device
 from cepheid.kinds.trend.program.job import Job
@@ -32,7 +33,12 @@ def summariser_of(job: Job, pane: int = 0) -> Summariser:
     # Loads numba.cuda, which takes a moment.
     from cepheid.kinds.trend.device.summaries import DeviceSummariser
 
-    return DeviceSummariser(job, scheduler, pane=pane)
+    try:
+        with reporting_failures():
+            return DeviceSummariser(job, scheduler, pane=pane)
+    except DeviceError as error:
+        warn_once(message_of(error))
+    return Summariser(job, pane)
 
 
 def on_device(job: Job) -> bool:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cepheid.accelerator import linear
 from cepheid.accelerator.kernels import columns as kernels
 from cepheid.accelerator.lanes import Lane, turn
+from cepheid.accelerator.room import events_at_once
 from cepheid.accelerator.systems import system_of
 from cepheid.accelerator.uploading import Chunks, encoded_chunks, plain_chunks, uploader
 from cepheid.events.temporal import TIME_MAX
@@ -121,8 +122,9 @@ class TableOnDevice:
     def summaries(self, table: pa.Table) -> Iterator[Summary | None]:
         """Summarise all events batch by batch; None where the CPU must read them."""
         before: int | None = None
-        for first in range(0, len(table), BATCH_ROWS):
-            read = read_batch(self._job, table.slice(first, BATCH_ROWS))
+        step = events_at_once(BATCH_ROWS)
+        for first in range(0, len(table), step):
+            read = read_batch(self._job, table.slice(first, step))
             if read is None or self._device is None:
                 yield None
                 return

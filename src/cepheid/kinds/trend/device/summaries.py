@@ -8,6 +8,7 @@ order, and are multiplied alike.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.accelerator import linear
 from cepheid.accelerator.lanes import Lane, allocate_pinned, turn
+from cepheid.accelerator.placing import Placing
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.accelerator.systems import System, system_of
 from cepheid.kinds.trend.program.job import Job
@@ -41,37 +43,49 @@ class DeviceSummariser(Summariser):
         self.lane = Lane()
         self.scheduler = scheduler
         self.sizes = sizes
-        self._systems: dict[tuple[int, int], linear.DeviceSystem | None] = {}
+        self._systems: dict[tuple[int, int], System | None] = {}
+        self._there: dict[tuple[int, int], linear.DeviceSystem] = {}
 
     def _feed_run(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
         # Values outside the range of doubles stay on the CPU, as tied events do.
         plain = (
             not events.grouped and run.dtype == DOUBLE and fit_doubles(events.weights, finite=True)
         )
-        device = self._system(run) if plain else None
-        place = self.scheduler.choose(len(events.ts)) if device is not None else Place.CPU
+        cpu = partial(super()._feed_run, run, events, found)
+        if plain and self._system(run) is not None:
+            gpu = partial(self._feed_there, run, events, found)
+            Placing(self.scheduler).run(len(events.ts), gpu, cpu)
+            return
         begun = time.perf_counter()
-        if device is None or place is Place.CPU:
-            super()._feed_run(run, events, found)
-        else:
-            # Earlier summaries of the CPU come first.
-            if run.dirty.any():
-                found.append(take_open(run))
-            found.append(self._summarise(run, device, events))
-        self.scheduler.measure(place, len(events.ts), time.perf_counter() - begun)
+        cpu()
+        self.scheduler.measure(Place.CPU, len(events.ts), time.perf_counter() - begun)
 
-    def _system(self, run: LinearRun) -> linear.DeviceSystem | None:
+    def _feed_there(self, run: LinearRun, events: Events, found: list[Summary]) -> None:
+        summary = self.summary_of_run(run, events)
+        assert summary is not None, "the system is small enough"
+        # Earlier summaries of the CPU come first.
+        if run.dirty.any():
+            found.append(take_open(run))
+        found.append(summary)
+
+    def _name(self, run: LinearRun) -> tuple[int, int]:
         # A program grows with the classes of events in the data.
-        name = (id(run.program), len(run.program.tables().target_ptr))
+        return id(run.program), len(run.program.tables().target_ptr)
+
+    def _system(self, run: LinearRun) -> System | None:
+        name = self._name(run)
         if name not in self._systems:
-            system: System | None = system_of(run.program, run.wcol, run.xcol)
-            self._systems[name] = None if system is None else linear.DeviceSystem(system)
+            self._systems[name] = system_of(run.program, run.wcol, run.xcol)
         return self._systems[name]
 
     def summary_of_run(self, run: LinearRun, events: Events) -> Summary | None:
         """Compute the matrices of events by key and pane; None if the system is too large."""
-        device = self._system(run)
-        return None if device is None else self._summarise(run, device, events)
+        name, system = self._name(run), self._system(run)
+        if system is None:
+            return None
+        if name not in self._there:
+            self._there[name] = linear.DeviceSystem(system)
+        return self._summarise(run, self._there[name], events)
 
     def _summarise(self, run: LinearRun, device: linear.DeviceSystem, events: Events) -> Summary:
         """Summarise a batch by key and pane."""

@@ -19,6 +19,7 @@ from cepheid.accelerator.device import Found, find_device
 from cepheid.accelerator.kernels.sorted_trends import ORDERED, sorted_trend_kernel
 from cepheid.accelerator.kernels.trends import EQUAL, least_kernel, trend_kernel
 from cepheid.accelerator.launches import device_of
+from cepheid.accelerator.room import events_at_once
 from cepheid.arrays.columns import Columns, EventArrays, KeyTable
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels.ranks import OPERATORS
@@ -273,7 +274,7 @@ def _rooms_of_runs(rows: int, parts: int) -> tuple[Any, Any, Any]:
 
 def _slices(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Split segments into ranges that fit into device memory."""
-    stretch = np.cumsum(lengths) // ROOM_ROWS
+    stretch = np.cumsum(lengths) // events_at_once(ROOM_ROWS)
     cuts = [0, *(np.flatnonzero(np.diff(stretch)) + 1), len(lengths)]
     return [(int(a), int(b)) for a, b in itertools.pairwise(cuts)]
 
