@@ -23,7 +23,7 @@ from cepheid.testing.harness import stream
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden"
 REFUSED = "this query does not run on a GPU: "
-SELECT = "SELECT: "
+AFTER = "## Tests"
 RAN_MIN = 80
 """Answers of golden files that came from the device when this test was written."""
 
@@ -44,7 +44,7 @@ def cases() -> Iterator[tuple[Path, str, dict[str, str]]]:
 def listed() -> set[str]:
     """Return the reasons of the documentation for patterns."""
     text = (ROOT / "docs/accelerator.md").read_text(encoding="utf-8")
-    table = text.partition("## What stays on the CPU")[2].partition(SELECT)[0]
+    table = text.partition("## What stays on the CPU")[2].partition(AFTER)[0]
     return set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
 
 

@@ -16,6 +16,7 @@ from tests.select.cases import (
     filters,
     joined_aggregations,
     joins,
+    many_joins,
     ordered,
     plain,
     rows,
@@ -29,7 +30,7 @@ from cepheid.accelerator.conditions import Forming
 from cepheid.accelerator.experience import TRIES, Experience
 from cepheid.accelerator.schedule import Place
 from cepheid.arrays.columns import Columns
-from cepheid.errors import DataError, UnsupportedError
+from cepheid.errors import DataError
 from cepheid.jobs.kind import kind_of
 from cepheid.kinds.selection import device as device_select
 from cepheid.kinds.selection import windows as select_windows
@@ -68,6 +69,13 @@ def test_aggregations_are_as_defined(text: str, events: Events, dense: int) -> N
 @settings(max_examples=2 * settings().max_examples)
 @given(joins() | joined_aggregations(), rows(8), rows(8))
 def test_joins_are_as_defined(text: str, events: Events, others: Events) -> None:
+    expected = evaluate_select(text, {"s": events, "r": others})
+    assert plain(run(text, events, others)) == plain(expected)
+
+
+@settings(max_examples=min(settings().max_examples, 30))
+@given(many_joins() | many_joins(aggregated=True), rows(6), rows(6))
+def test_joins_of_more_streams_are_as_defined(text: str, events: Events, others: Events) -> None:
     expected = evaluate_select(text, {"s": events, "r": others})
     assert plain(run(text, events, others)) == plain(expected)
 
@@ -232,21 +240,23 @@ def test_pairs_have_a_limit() -> None:
         query.run(many(120), device="gpu")
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (
-            "SELECT a.ts FROM s a JOIN s b ON a.x = b.x JOIN s c ON b.x = c.x WINDOW 1 s",
-            "joins two streams",
-        ),
-    ],
-)
-def test_what_stays_on_the_cpu_says_so(text: str, why: str) -> None:
-    with pytest.raises(UnsupportedError, match=why) as caught:
-        cepheid.query(text).run(many(20), device="gpu")
-    assert caught.value.diagnostics[0].code == "E552"
-    query = cepheid.query(text)
-    assert query.run(many(20), device="auto").equals(query.run(many(20)))
+def test_joins_of_three_streams_pair_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "SELECT a.ts FROM s a JOIN s b ON a.k = b.k JOIN s c ON b.x < c.x AND a.x > c.x WINDOW 1 s"
+    )
+    query, events, used = cepheid.query(text), many(60), list[int]()
+    count = selecting.count_pairs
+
+    def counted(*args: Any) -> Any:
+        used.append(1)
+        return count(*args)
+
+    monkeypatch.setattr(selecting, "count_pairs", counted)
+    expected = query.run(events)
+    assert len(expected)
+    assert query.run(events, device="gpu").equals(expected)
+    assert len(used) == 2
+    assert runtime.least_rows(query.plan) == runtime.NEVER
 
 
 def telling(name: str, whole: Any, used: list[str]) -> Any:

@@ -65,7 +65,7 @@ class Forming:
         self._whole: tuple[list[Any], list[Any]] = ([], [])
         self._doubles: tuple[list[Any], list[Any]] = ([], [])
         self._truths: tuple[list[Any], list[Any]] = ([], [])
-        self._places: dict[tuple[int, str], Form] = {}
+        self._places: dict[tuple[int, str, str], Form] = {}
         self._whole_constants: list[int] = []
         self._constants: list[float] = []
 
@@ -163,7 +163,8 @@ class Forming:
 
     def _attribute(self, attribute: tree.Attribute) -> Form:
         side, vector = self._lookup(attribute)
-        place = (side, attribute.attribute.text)
+        # A side may be tuples of several streams.
+        place = (side, attribute.variable.text, attribute.attribute.text)
         if place not in self._places:
             self._places[place] = self._read(side, vector)
         return self._places[place]

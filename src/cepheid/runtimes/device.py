@@ -106,7 +106,7 @@ def least_rows(plan: Plan) -> int:
     if not isinstance(plan, SelectPlan):
         return SMALL_PATTERN
     if len(plan.streams) > 1:
-        return SMALL_JOIN
+        return SMALL_JOIN if len(plan.streams) == 2 else NEVER
     window = plan.select.window
     overlap = window.extent is Extent.TIME and window.slide < window.within
     return SMALL_SLIDING if overlap else SMALL_ROWS

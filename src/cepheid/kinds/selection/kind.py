@@ -78,9 +78,8 @@ class SelectKind(Kind):
         return LocalSelect(plan)
 
     def why_not_on_device(self, plan: SelectPlan) -> str:
-        """Explain why a query cannot run on a GPU in this process; empty if it can."""
-        if len(plan.select.streams) > 2:
-            return "a GPU joins two streams"
+        """Give no reason: a device filters, folds and pairs the events of every SELECT."""
+        del plan
         return ""
 
     def device_job(self, plan: SelectPlan) -> DeviceJob:
@@ -93,7 +92,7 @@ class SelectKind(Kind):
         """Explain why a live query cannot use a GPU in this process; empty if it can."""
         if len(plan.select.streams) > 1:
             return LIVE_ON_DEVICE
-        return self.why_not_on_device(plan)
+        return ""
 
     def device_steps(self, plan: SelectPlan, schema: Any, *, forced: bool) -> Any:
         """Create the step function whose micro-batches a GPU filters and folds."""
@@ -118,7 +117,7 @@ class SelectKind(Kind):
         if plan.select.window.extent is Extent.EVENTS:
             return LiveSelect.of(work)
         kept = msgspec.structs.replace(plan.select, where=None)
-        scheduler = None if self.why_not_on_device(plan) else scheduler_of(task_address())
+        scheduler = scheduler_of(task_address())
         steps = WindowSteps(plan, work.schema, kept)
         if scheduler is None:
             return LiveSteps(work, steps)

@@ -76,7 +76,7 @@ class LocalSelect(NamedTuple):
         if len(ordered) == 2:
             rows = join_tables(select, self.plan.time, ordered, by=self.by)
         else:
-            rows = join_many(select, self.plan.time, ordered)
+            rows = join_many(select, self.plan.time, ordered, by=self.by)
         if select.then is not None:
             return LocalSelect(following(self.plan), self.by).answer([rows], rows.schema)
         return order_rows(select, rows)

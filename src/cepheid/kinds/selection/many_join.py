@@ -1,14 +1,14 @@
 """Windowed join of three and more streams: tables in time order in, tuples of events out (§10.12).
 
 Tuples grow by one stream after the other. The windows restrict a tuple to one range of the next
-stream, equality conditions become hash keys, and every condition is evaluated on blocks of tuples
-as soon as they have all the streams that it speaks of.
+stream, equality conditions become hash keys, and every condition is evaluated as soon as tuples
+have all the streams that it speaks of: tuples and the next stream are the two sides of a join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from cepheid.kinds.selection.join import (
     ranges,
     with_time,
 )
-from cepheid.kinds.selection.operators import blocks_of
+from cepheid.kinds.selection.operators import ON_CPU, Joined, Operators
 from cepheid.kinds.selection.rows import Rows, holds, lookup_in, project, take_vector
 from cepheid.language import tree
 from cepheid.memory_limits import current, too_much_state
@@ -43,10 +43,15 @@ class _Join(NamedTuple):
     sides: dict[str, Side]
     lengths: dict[str, int]
     conditions: tuple[tree.Expression, ...]
+    by: Operators
 
 
 def join_many(
-    select: Selection, time: str, tables: Sequence[pa.Table], begins: Sequence[int] = ()
+    select: Selection,
+    time: str,
+    tables: Sequence[pa.Table],
+    begins: Sequence[int] = (),
+    by: Operators = ON_CPU,
 ) -> pa.Table:
     """Join streams; tuples are in the order in which their last events came.
 
@@ -58,7 +63,7 @@ def join_many(
     DataError
         E519 if there are more tuples than fit the limit of a step.
     """
-    join = _prepared(select, time, tables)
+    join = _prepared(select, time, tables, by)
     names = list(join.sides)
     parts = []
     # Each new tuple has a first new event, in the order of streams; it grows from there.
@@ -84,7 +89,7 @@ def _since(join: _Join, begins: Sequence[int], place: int) -> _Join:
     return join._replace(sides=sides)
 
 
-def _prepared(select: Selection, time: str, tables: Sequence[pa.Table]) -> _Join:
+def _prepared(select: Selection, time: str, tables: Sequence[pa.Table], by: Operators) -> _Join:
     """Build the streams; conditions on one of them filter it."""
     sides, rest = {}, list(select.condition)
     for place, (stream, table) in enumerate(zip(select.streams, tables, strict=True)):
@@ -97,7 +102,7 @@ def _prepared(select: Selection, time: str, tables: Sequence[pa.Table]) -> _Join
         codes = np.zeros(len(table), np.int64)
         sides[stream.alias] = Side(stream.alias, columns, times, kept, codes)
     lengths = dict(zip(sides, select.window.lengths_of(len(sides)), strict=True))
-    return _Join(sides, lengths, tuple(rest))
+    return _Join(sides, lengths, tuple(rest), by)
 
 
 def _extended(join: _Join, tuples: Tuples, side: Side) -> Tuples:
@@ -113,11 +118,12 @@ def _extended(join: _Join, tuples: Tuples, side: Side) -> Tuples:
     high = np.searchsorted(side.times, until, side="left")
     found: list[Tuples] = []
     count, bound = 0, current().state // PAIR_BYTES
-    for block in blocks_of(ranges(probe, other, low, high)):
+    joined = Joined(left, _lookup_pairs(join, tuples, side))
+    for block in join.by.match(joined, ranges(probe, other, low, high)):
         grown = {alias: rows[block.left] for alias, rows in tuples.items()}
         grown[side.alias] = block.right
-        found.append(_asked(join, grown, left))
-        count += len(found[-1][side.alias])
+        found.append(grown)
+        count += len(block.right)
         if count > bound:
             too_much_state("tuples", bound)
     nothing = np.zeros(0, np.int64)
@@ -168,12 +174,20 @@ def _compared(condition: tree.Expression, alias: str) -> tuple[tuple[str, str], 
     return None
 
 
-def _asked(join: _Join, tuples: Tuples, conditions: list[tree.Expression]) -> Tuples:
-    """Keep the tuples for which all conditions are true."""
-    if not conditions:
-        return tuples
-    mask = holds(conditions, _lookup(join, tuples), len(next(iter(tuples.values()))))
-    return tuples if mask is None else {alias: rows[mask] for alias, rows in tuples.items()}
+def _lookup_pairs(join: _Join, tuples: Tuples, side: Side) -> Any:
+    """Build a function that looks up the column of a tuple, or of the stream that it gets."""
+
+    @cache
+    def known(alias: str, name: str) -> Vector:
+        return take_vector(join.sides[alias].columns.vector(name), tuples[alias])
+
+    def look_up(attribute: tree.Attribute) -> tuple[int, Vector]:
+        alias, name = attribute.variable.text, attribute.attribute.text
+        if alias == side.alias:
+            return 1, side.columns.vector(name)
+        return 0, known(alias, name)
+
+    return look_up
 
 
 def _lookup(join: _Join, tuples: Tuples) -> Any:
