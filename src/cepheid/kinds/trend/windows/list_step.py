@@ -107,7 +107,8 @@ def finish_matches(
     if not known:
         return state, iter(())
     rest = pa.concat_tables(known)
-    return state, _list(job, state, find_stretches(job, state, rest, None), owned, listing)
+    stretches = find_stretches(job, state, rest, None, by_key=listing is not None)
+    return state, _list(job, state, stretches, owned, listing)
 
 
 def is_enough(job: Job, state: PartitionState) -> bool:

@@ -74,11 +74,12 @@ class Stretch(NamedTuple):
 
 
 def find_stretches(
-    job: Job, state: PartitionState, batch: pa.Table, until: int | None
+    job: Job, state: PartitionState, batch: pa.Table, until: int | None, *, by_key: bool = False
 ) -> Iterable[Stretch]:
     """Add events and find the segments to search for matches; ``until`` is None at the end.
 
-    The state is updated at once; the returned stretches may be consumed later.
+    The state is updated at once; the returned stretches may be consumed later. With ``by_key``,
+    no segment has events of two keys, because no walker lists its matches.
     """
     fresh = 0 if state.events is None else len(state.events)
     columns = needed(job, state, batch)
@@ -95,7 +96,7 @@ def find_stretches(
     if judged_by_window(job.plan):
         return _find_closed(job, state, table, until)
     columns = columns if table is columns.batch else Columns(table)
-    return _find_at_once(job, state, columns, fresh, until)
+    return _find_at_once(job, state, columns, fresh, until, by_key=by_key)
 
 
 # ---------------------------------------------------------------------------------------
@@ -103,8 +104,9 @@ def find_stretches(
 
 
 def _find_at_once(
-    job: Job, state: PartitionState, columns: Columns, fresh: int, until: int | None
-) -> list[Stretch]:
+    job: Job, state: PartitionState, columns: Columns, fresh: int, until: int | None, *,
+    by_key: bool,
+) -> list[Stretch]:  # fmt: skip
     window = job.plan.window
     question = ask(job, state, columns)
     key, ts = question.arrays.key, question.arrays.ts
@@ -120,7 +122,7 @@ def _find_at_once(
     if not (question.arrays.bits[fresh:] & _ending_bits(job)).any():
         return []
     start = low - 1 if window.kind is WindowKind.TRAILING else low
-    walker = _walker(job, question, stamp, low)
+    walker = None if by_key else _walker(job, question, stamp, low)
 
     def bound(segments: Segments) -> NDArray[np.int64]:
         begin = _begins(segments)
