@@ -186,7 +186,7 @@ launches: dev ## List the kernels for a GPU and the types that tests launch them
 
 .PHONY: ptx
 ptx: build/ptx/.fetched ## Compile the listed kernels for a GPU to machine code, without one
-	@build/ptx/bin/python -m tests.accelerator.ptx
+	@build/ptx/bin/python -m tests.accelerator.ptx $(ARGS)
 
 # The tools of CUDA take 700 MB, so they have an environment of their own, beside that of the project.
 build/ptx/.fetched: | $(STAMP)

@@ -72,6 +72,7 @@ def device_sizes() -> dict[str, dict[str, int]]:
         "scan_kernel": {"threads": launches.SCAN_THREADS},
         "fold_kernel": {"threads": selecting.THREADS, "items": selecting.RUN},
         "trend_kernel": {"threads": trends.THREADS},
+        "least_kernel": {"threads": trends.SORTED_THREADS_MOST},
         "sorted_trend_kernel": {"threads": trends.SORTED_THREADS_MOST, "tile": trends.TILE},
     }
 
@@ -93,7 +94,7 @@ def kernel_of(launch: Launch) -> Any:
         return found
     conditions = importlib.import_module(KERNELS + "conditions")
     values = [
-        getattr(conditions, value[0])(value[1]) if isinstance(value, tuple) else value
+        getattr(conditions, value[0])(value[1]) if is_predicate(value) else value
         for value in ast.literal_eval(launch.built)
     ]
     bound = inspect.signature(found.__wrapped__).parameters
@@ -101,6 +102,11 @@ def kernel_of(launch: Launch) -> Any:
     built = found(**arguments)
     several = built if isinstance(built, tuple) else (built,)
     return next(one for one in several if one.py_func.__name__ == inner[0])
+
+
+def is_predicate(value: Any) -> bool:
+    """Check whether an argument is a predicate: the name of a function, and a form."""
+    return isinstance(value, tuple) and isinstance(value[0], str)
 
 
 def types_of(text: str) -> Any:
@@ -176,11 +182,12 @@ def launches() -> list[Launch]:
     ]
 
 
-def main() -> None:
-    """Compile everything, and print a table; fail if a kernel does not compile."""
+def main(begin: str) -> None:
+    """Compile the kernels of a name, and print a table; fail if one does not compile."""
+    chosen = [one for one in launches() if one.kernel.startswith(begin)]
     say = sys.stdout.write
     with ProcessPoolExecutor(2) as pool:
-        found = list(pool.map(made_of, launches(), chunksize=4))
+        found = list(pool.map(made_of, chosen, chunksize=2))
     say(f"{'kernel':44} registers  local  spilled  shared  64-bit divisions\n")
     for one in found:
         if not one.error:
@@ -197,4 +204,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main("".join(sys.argv[1:]))
