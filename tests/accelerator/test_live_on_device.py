@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.engine.comparison import KINDS, same_rows, supported, table_of
 
-from cepheid.accelerator import failures, linear
+from cepheid.accelerator import failures, linear, selecting
 from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.api import query
 from cepheid.errors import UnsupportedError
@@ -207,6 +207,75 @@ def test_a_live_select_goes_on_when_a_device_fails(monkeypatch: pytest.MonkeyPat
     running._job.placing.scheduler = Alternating()
     with pytest.warns(UserWarning, match="W501"):
         assert same_rows(_fed(running, table), expected)
+
+
+LIVE_JOINS = [
+    "SELECT a.ts, b.price AS other FROM s a JOIN r b ON a.price < b.price AND a.key = b.key "
+    "WINDOW 4 ms",
+    "SELECT a.ts, c.price AS other FROM s a JOIN r b ON a.key = b.key JOIN t c "
+    "ON b.price < c.price AND a.price > c.price WINDOW 3 ms",
+    "SELECT a.key, COUNT(*), SUM(b.price) FROM s a WITHIN 3 ms JOIN r b WITHIN 4 ms "
+    "ON a.price < b.price GROUP BY a.key WINDOW 9 ms",
+]
+
+
+@pytest.mark.parametrize("text", LIVE_JOINS)
+def test_live_joins_pair_on_the_device_or_on_both_in_turn(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, pairs = query(text), list[int]()
+    names = list(dict.fromkeys(compiled.plan.streams))
+    tables = {name: _events(90 + 10 * n) for n, name in enumerate(names)}
+    schemas = {name: table.schema for name, table in tables.items()}
+    match = device.DeviceOperators.match
+
+    def matched(own: Any, joined: Any, candidates: Any) -> Any:
+        pairs.append(1)
+        return match(own, joined, candidates)
+
+    def rows(place: str, scheduler: Scheduler | None = None) -> list[dict[str, Any]]:
+        running = compiled.live(schemas, watermark="1 ms", device=place)
+        if scheduler is not None:
+            join: Any = running._job.steps
+            getattr(join, "join", join).by.placing.scheduler = scheduler
+        found = []
+        for begin in range(0, 110, 30):
+            parts = {name: table.slice(begin, 30) for name, table in tables.items()}
+            found += running.feed(parts).to_pylist()
+            if scheduler is None:
+                running = compiled.live(
+                    schemas, watermark="1 ms", state=running.save(), device=place
+                )
+        return [*found, *running.close().to_pylist()]
+
+    monkeypatch.setattr(device.DeviceOperators, "match", matched)
+    expected = rows("cpu")
+    assert expected
+    assert not pairs
+    assert same_rows(rows("gpu"), expected)
+    assert pairs
+    assert same_rows(rows("gpu", Alternating()), expected)
+
+
+def test_a_live_join_goes_on_when_a_device_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        why = "it is full"
+        raise failures.broken_device(why)
+
+    compiled, table = query(LIVE_JOINS[0]), _events(60)
+    schemas = dict.fromkeys(("s", "r"), table.schema)
+    expected = compiled.run({"s": table, "r": table}).to_pylist()
+    monkeypatch.setattr(selecting, "count_pairs", fail)
+    monkeypatch.setattr(failures, "_told", set())
+    running = compiled.live(schemas, device="gpu")
+    with pytest.raises(UnsupportedError, match="E554"):
+        running.feed({"s": table, "r": table})
+    running = compiled.live(schemas, device="gpu")
+    steps: Any = running._job.steps
+    steps.by.placing.scheduler = Alternating()
+    with pytest.warns(UserWarning, match="W501"):
+        rows = running.feed({"s": table, "r": table}).to_pylist()
+    assert same_rows([*rows, *running.close().to_pylist()], expected)
 
 
 @pytest.mark.parametrize(

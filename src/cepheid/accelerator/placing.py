@@ -27,11 +27,12 @@ class Placing:
             E554 if the device fails, and no other may do the work.
         """
         place, begun = self.scheduler.choose(events), time.perf_counter()
-        found = cpu() if place is Place.CPU else self._there(gpu, cpu)
+        found = cpu() if place is Place.CPU else self.there(gpu, cpu)
         self.scheduler.measure(place, events, time.perf_counter() - begun)
         return found
 
-    def _there(self, gpu: Callable[[], Result], cpu: Callable[[], Result]) -> Result:
+    def there(self, gpu: Callable[[], Result], cpu: Callable[[], Result]) -> Result:
+        """Do work on the device; on the CPU if it fails, and was not asked for."""
         try:
             with reporting_failures():
                 return gpu()

@@ -15,9 +15,12 @@ from enum import StrEnum
 import msgspec
 
 LIVE_ON_DEVICE = (
-    "live, a GPU runs situations, SELECT over one stream, and aggregates of patterns with SLIDE"
+    "live, a GPU runs situations, SELECT but joins of one stream, and aggregates of patterns "
+    "with SLIDE"
 )
 """Why other live queries run on the CPU."""
+
+NO_CHANGES_ON_DEVICE = "live, a GPU follows no table that changes"
 
 
 class Strategy(StrEnum):

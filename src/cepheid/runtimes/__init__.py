@@ -22,7 +22,7 @@ from cepheid.options import (
     refuse,
     unused,
 )
-from cepheid.plans.needs import LIVE_ON_DEVICE
+from cepheid.plans.needs import LIVE_ON_DEVICE, NO_CHANGES_ON_DEVICE
 
 if TYPE_CHECKING:
     from cepheid.api import CompiledQuery
@@ -342,16 +342,17 @@ def live(
     asked = Changes.of(changes)
     one_of("device", device, DEVICES)
     as_stage = kind_of(query.plan).lives_as_stage(query.plan)
-    if device == "gpu" and (asked is not None or len(query.plan.streams) > 1 or as_stage):
+    if device == "gpu" and (asked is not None or as_stage):
         from cepheid.accelerator.failures import refuse_query
 
-        raise refuse_query(LIVE_ON_DEVICE, query.plan.text)
+        why = LIVE_ON_DEVICE if asked is None else NO_CHANGES_ON_DEVICE
+        raise refuse_query(why, query.plan.text)
     if asked is None and len(query.plan.streams) > 1 and not as_stage:
         from cepheid.runtimes.live_streams import LiveStreams
 
         apart = isinstance(schema, Mapping)
         schemas = {n: _columns(s) for n, s in schema.items()} if apart else _columns(schema)
-        return LiveStreams(query, schemas, watermark or "0 seconds", state)
+        return LiveStreams(query, schemas, watermark or "0 seconds", state, device)
     if asked is None:
         staged = Staged(query) if as_stage else query
         return LiveQuery(staged, _columns(schema), watermark or "0 seconds", state, device)

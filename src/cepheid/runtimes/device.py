@@ -18,13 +18,14 @@ from cepheid.accelerator.failures import (
     warn_once,
 )
 from cepheid.accelerator.room import takes_fewer
-from cepheid.accelerator.schedule import FEW_THREADS, Place
+from cepheid.accelerator.schedule import FEW_THREADS, Place, Scheduler
 from cepheid.events.arriving import as_table, like, plain_reader
 from cepheid.events.files import names_read
 from cepheid.events.text_times import timed_reader, timed_table
 from cepheid.jobs.kind import kind_of
 from cepheid.jobs.ordering import sort_events
 from cepheid.jobs.sources import source_of
+from cepheid.kinds.selection.operators import ON_CPU, Operators
 from cepheid.plans.plan import (
     Evaluator,
     Plan,
@@ -251,6 +252,23 @@ def live_steps_on(plan: Plan, schema: pa.Schema, name: str) -> Any:
             raise
         warn_once(message_of(error))
     return None
+
+
+def pairs_on(name: str) -> Operators:
+    """Create the operators of a live join on the requested device.
+
+    Raises
+    ------
+    UnsupportedError
+        E551 or E554 if a GPU was requested, and there is none or it does not work.
+    """
+    device = parse_device(name)
+    if not wants_gpu(device):
+        return ON_CPU
+    # Loads numba.cuda, which takes a moment.
+    from cepheid.kinds.selection.device_live import PlacedPairs
+
+    return PlacedPairs(Scheduler(Place.GPU if device is Device.GPU else None))
 
 
 def fits(plan: Plan, rows: int | None, *, forced: bool) -> bool:

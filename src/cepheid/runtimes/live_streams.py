@@ -18,6 +18,7 @@ from cepheid.jobs.streams import named_streams
 from cepheid.kinds.selection.live_streams import StreamsJob, check_number, columns_of
 from cepheid.options import refuse
 from cepheid.plans.plan import SelectPlan
+from cepheid.runtimes.device import pairs_on
 from cepheid.runtimes.live_query import fitted, length_of
 from cepheid.runtimes.local import CompiledQueryLike
 from cepheid.runtimes.two_streams import with_schemas
@@ -37,6 +38,7 @@ class LiveStreams:
         schemas: Mapping[str, pa.Schema] | pa.Schema,
         watermark: str,
         state: bytes | None,
+        device: str = "cpu",
     ) -> None:
         kind_of(compiled.plan).check_live(compiled.plan)
         self._times = compiled.times
@@ -48,7 +50,8 @@ class LiveStreams:
         by_name = dict(zip(planned.streams, columns, strict=True))
         self._schemas = {name: _read(planned, name, by_name[name]) for name in names}
         delay = length_of(watermark)
-        self._job = StreamsJob.of(planned, list(self._schemas.values()), delay)
+        by = pairs_on(device)
+        self._job = StreamsJob.of(planned, list(self._schemas.values()), delay, by)
         self._state = self._job.read(state)
         self.late = 0
         """The number of events that were behind the watermark."""

@@ -6,14 +6,18 @@ and a device that fails leaves the query to the CPU.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from cepheid.accelerator.placing import Placing
-from cepheid.accelerator.schedule import Scheduler
+from cepheid.accelerator.schedule import Place, Scheduler
 from cepheid.jobs.microbatch import Size
 from cepheid.jobs.steps import Steps
+from cepheid.kinds.selection.device import DeviceOperators
+from cepheid.kinds.selection.operators import Candidates, Joined, Operators, Pairs
 from cepheid.plans.plan import Plan
 
 STEP_ROWS = 1 << 22
@@ -76,3 +80,26 @@ class PlacedSteps:
     def size(self, state: Any) -> Size:
         """Measure the size of a state."""
         return self._cpu.size(state)
+
+
+class PlacedPairs(Operators):
+    """Operators whose pairs are found on a GPU or on the CPU, wherever that takes less time."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.placing = Placing(scheduler)
+
+    def match(self, joined: Joined, candidates: Candidates) -> Iterator[Pairs]:
+        """Find the pairs of candidates for which all conditions are true."""
+        events, scheduler = len(candidates.probes), self.placing.scheduler
+        place, begun = scheduler.choose(events), time.perf_counter()
+        found: list[Pairs] | None = None
+        if place is Place.GPU:
+            there = DeviceOperators()
+            found = self.placing.there(lambda: list(there.match(joined, candidates)), _nothing)
+        # Blocks of the CPU come one by one, so that too many pairs are refused in time.
+        yield from super().match(joined, candidates) if found is None else found
+        scheduler.measure(place, events, time.perf_counter() - begun)
+
+
+def _nothing() -> None:
+    """Leave work to the CPU."""

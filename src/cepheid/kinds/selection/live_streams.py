@@ -17,6 +17,7 @@ from cepheid.jobs.bucket import Arrived, Bucket, Outcome, read_bucket, take_in, 
 from cepheid.jobs.state_format import Format, Meant, meaning_of, read_own, text_of, write_state
 from cepheid.jobs.work import Work
 from cepheid.kinds.selection.joined_steps import JoinedSteps
+from cepheid.kinds.selection.operators import ON_CPU, Operators
 from cepheid.kinds.selection.pairs import following
 from cepheid.kinds.selection.steps import JoinSteps, WindowSteps, places_of
 from cepheid.plans.plan import SelectPlan
@@ -52,9 +53,11 @@ class StreamsJob(NamedTuple):
     steps: JoinSteps | JoinedSteps
 
     @staticmethod
-    def of(plan: SelectPlan, schemas: Sequence[pa.Schema], delay: int) -> StreamsJob:
+    def of(
+        plan: SelectPlan, schemas: Sequence[pa.Schema], delay: int, by: Operators = ON_CPU
+    ) -> StreamsJob:
         """Make the job of a plan over streams of these schemas, in the order of their names."""
-        steps = _steps(plan, schemas)
+        steps = _steps(plan, schemas, by)
         results = steps.nothing().schema
         return StreamsJob(
             tuple(Work.of(plan, schema, results, 1, delay=delay) for schema in schemas),
@@ -156,9 +159,11 @@ def _at_rest(bucket: Bucket) -> Arrived:
     return Arrived(0, nothing, bucket.until, nothing, bucket.buffer, 0, nothing)
 
 
-def _steps(plan: SelectPlan, schemas: Sequence[pa.Schema]) -> JoinSteps | JoinedSteps:
+def _steps(
+    plan: SelectPlan, schemas: Sequence[pa.Schema], by: Operators = ON_CPU
+) -> JoinSteps | JoinedSteps:
     """Make the steps of a join whose streams are apart."""
-    join = JoinSteps.apart(plan, [schemas[place] for place in places_of(plan)])
+    join = JoinSteps.apart(plan, [schemas[place] for place in places_of(plan)], by)
     if plan.select.then is None:
         return join
     then = following(plan)

@@ -335,6 +335,7 @@ class JoinSteps(NamedTuple):
 
     plan: SelectPlan
     schemas: tuple[pa.Schema, ...]
+    by: Operators = ON_CPU
 
     @staticmethod
     def of(plan: SelectPlan, schema: pa.Schema) -> JoinSteps:
@@ -346,9 +347,10 @@ class JoinSteps(NamedTuple):
         return JoinSteps.apart(plan, schemas)
 
     @staticmethod
-    def apart(plan: SelectPlan, schemas: Sequence[pa.Schema]) -> JoinSteps:
+    def apart(plan: SelectPlan, schemas: Sequence[pa.Schema], by: Operators = ON_CPU) -> JoinSteps:
         """Create the steps over streams of these schemas, which come each on its own."""
-        return JoinSteps(plan, tuple(_read(plan, one, side) for side, one in enumerate(schemas)))
+        read = tuple(_read(plan, one, side) for side, one in enumerate(schemas))
+        return JoinSteps(plan, read, by)
 
     @property
     def batch_rows(self) -> int:
@@ -374,8 +376,8 @@ class JoinSteps(NamedTuple):
     def _joined(self, tables: list[pa.Table], begins: list[int]) -> pa.Table:
         select, time = self.plan.select, self.plan.time
         if len(tables) > 2:
-            return join_many(select, time, tables, begins)
-        return join_tables(select, time, tables, (begins[0], begins[1]))
+            return join_many(select, time, tables, begins, self.by)
+        return join_tables(select, time, tables, (begins[0], begins[1]), by=self.by)
 
     def _side(self, events: pa.Table, side: int) -> pa.Table:
         """Take the events of a stream out of those of all."""
@@ -417,7 +419,7 @@ class JoinSteps(NamedTuple):
 
     def nothing(self) -> pa.Table:
         """Create an empty result."""
-        return self._joined(self.start(), [0] * len(self.schemas))
+        return self._replace(by=ON_CPU)._joined(self.start(), [0] * len(self.schemas))
 
     def read(self, data: bytes) -> list[pa.Table]:
         """Deserialize a state; E524 if it belongs to another query."""
