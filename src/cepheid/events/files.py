@@ -45,6 +45,9 @@ IN_ONE_PIECE = ("json", "evtx")
 BATCH_ROWS = 1 << 18
 """Events of one batch: large enough to hide the cost of a step, small enough for the caches."""
 
+LONG_ROWS = 1 << 14
+"""Chunks of as many events on average are batches as they are."""
+
 
 def find_files(pattern: str) -> list[Path]:
     """Find the files that a path, a folder or a pattern with ``*`` names, in order.
@@ -168,6 +171,9 @@ def read_all(
 
 def _in_batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
     """Cut a table into batches; short chunks are put together, as work on a batch has its costs."""
+    if table.num_columns and len(table) > LONG_ROWS * table.column(0).num_chunks:
+        yield from table.to_batches(BATCH_ROWS)
+        return
     for offset in range(0, len(table), BATCH_ROWS):
         yield from table.slice(offset, BATCH_ROWS).combine_chunks().to_batches()
 

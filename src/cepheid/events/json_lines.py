@@ -7,8 +7,9 @@ wrote have such fields, so those lines are written anew, with texts, and read ag
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -16,6 +17,12 @@ from pyarrow import json
 
 BLOCK_BYTES = 1 << 24
 """Arrow makes chunks of as many bytes; work on each has costs of its own."""
+
+PART_BYTES = 1 << 26
+"""Files of more bytes are read in parts of so many."""
+
+_BLANK_MAX = 1 << 12
+"""A shorter part may be blank: what follows the last line."""
 
 _CHANGED = "changed from"
 _encode = msgspec.json.Encoder().encode
@@ -41,6 +48,9 @@ def read_json_lines(file: Path, texts: pa.Schema) -> pa.Table:
     """
     form = json.ParseOptions(explicit_schema=texts or None)
     blocks = json.ReadOptions(block_size=BLOCK_BYTES)
+    in_parts = _read_parts(file, blocks, form)
+    if in_parts is not None:
+        return in_parts
     try:
         return json.read_json(file, blocks, form)
     except pa.ArrowInvalid as error:
@@ -50,6 +60,42 @@ def read_json_lines(file: Path, texts: pa.Schema) -> pa.Table:
         if lines is None:
             raise
     return json.read_json(io.BytesIO(lines), blocks, form)
+
+
+def _read_parts(file: Path, blocks: json.ReadOptions, form: json.ParseOptions) -> pa.Table | None:
+    """Read a large file part by part; None if it is not large, or its parts tell of a mistake.
+
+    Arrow keeps all bytes of a file beside the events that it has made of them. New memory costs
+    more than the parsing, so here all parts share the memory of the first. None as well if parts do
+    not agree on the type of a field: then it takes the whole file to know what it is.
+    """
+    if file.stat().st_size <= PART_BYTES:
+        return None
+    try:
+        tables = [json.read_json(part, blocks, form).combine_chunks() for part in _parts_of(file)]
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        return None
+
+
+def _parts_of(file: Path) -> Iterator[Any]:
+    """Yield whole lines, as many as fit a part; the next part takes the place of the last one."""
+    room, kept = bytearray(PART_BYTES), 0
+    with pa.input_stream(str(file)) as source:
+        while True:
+            count = source.readinto(memoryview(room)[kept:])
+            end = kept + count
+            cut = room.rfind(b"\n", 0, end) + 1 if count else end
+            if cut > _BLANK_MAX or room[:cut].strip():
+                yield pa.BufferReader(pa.py_buffer(memoryview(room)[:cut]))
+            if not count:
+                return
+            rest = room[cut:end]
+            kept = len(rest)
+            if kept == len(room):
+                room = room + bytearray(len(room))  # A line that is longer than a part.
+            else:
+                room[:kept] = rest
 
 
 def _with_texts(file: Path) -> bytes | None:

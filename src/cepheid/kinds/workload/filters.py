@@ -244,7 +244,8 @@ class _Batch:
         if found is None:
             mask = _plain(true_mask(test.expression, known.vector, known.count))
         else:
-            mask = known.among(found.places_of(test.needles), test.expression)
+            places = found.places_of(test.needles)
+            mask = known.among(places, test.expression) if len(places) else NONE
         return mask if mask is NONE or mask is ALL else _plain(mask[known.codes])
 
     def _found_in(self, searched: str, known: _Distinct) -> Found | None:
@@ -292,8 +293,6 @@ class _Distinct:
 
     def among(self, places: NDArray[np.int64], condition: tree.Expression) -> Mask:
         """Evaluate a condition for some values; it is true of no other."""
-        if not len(places):
-            return NONE
         held = true_mask(condition, lambda a: take_vector(self.vector(a), places), len(places))
         mask = np.zeros(self.count, np.bool_)
         mask[places[held]] = True

@@ -90,9 +90,7 @@ class Needles:
         counts = np.zeros(SIZE, np.int64)
         count_grams(data, offsets, counts)
         numbers: dict[int, int] = {}
-        for needle in self._needles:
-            every = _grams_of(needle)
-            rarest = int(every[np.argmin(counts[slots_of(every)])])
+        for needle, rarest in zip(self._needles, _rarest(self._needles, counts), strict=True):
             self._numbers[needle] = numbers.setdefault(rarest, len(numbers))
         self._grams = np.array([*numbers], np.int64)
         self._following = np.full(len(numbers), -1, np.int64)
@@ -124,13 +122,29 @@ class Found:
         return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 
 
-def _grams_of(needle: bytes) -> NDArray[np.int64]:
-    one = np.frombuffer(needle, np.uint8).astype(np.int64)
-    count = len(one) - WIDTH + 1
+def _rarest(needles: list[bytes], counts: NDArray[np.int64]) -> list[int]:
+    """Return the gram of each needle that was counted least, the first of several."""
+    if not needles:
+        return []
+    data = np.frombuffer(b"".join(needles), np.uint8).astype(np.int64)
+    count = len(data) - WIDTH + 1
     shifts = range(8 * (WIDTH - 1), -1, -8)
-    return sum((one[at : at + count] << shift for at, shift in enumerate(shifts)), _ZERO)
+    grams = sum((data[at : at + count] << shift for at, shift in enumerate(shifts)), _ZERO)
+    lengths = np.array([len(needle) for needle in needles])
+    ends = np.cumsum(lengths)
+    cost = counts[slots_of(grams)]
+    for back in range(1, WIDTH):  # Grams of the end of one needle and the begin of the next.
+        cost[ends[:-1] - back] = _NEVER
+    begins = ends - lengths
+    least = np.minimum.reduceat(cost, begins)
+    owner = np.repeat(np.arange(len(needles)), lengths)[:count]
+    places = np.flatnonzero(cost == least[owner])
+    _, first = np.unique(owner[places], return_index=True)
+    rarest: list[int] = grams[places[first]].tolist()
+    return rarest
 
 
+_NEVER = np.iinfo(np.int64).max
 _ZERO = np.zeros(1, np.int64)
 _NOWHERE = np.zeros(0, np.int64)
 
