@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from tests.servers import Broker
 
+import cepheid
 from cepheid import kafka
 from cepheid.errors import DataError
 from cepheid.options import OptionError
@@ -20,6 +21,7 @@ from cepheid.runtimes.kafka import topics
 from cepheid.runtimes.kafka.messages import Task, read_messages
 from cepheid.runtimes.kafka.offsets import Span, limited, shared, spans
 from cepheid.runtimes.kafka.topics import EARLIEST, LATEST, Topics
+from cepheid.runtimes.spark.decisions import decided
 from cepheid.runtimes.spark.kafka.source import LimitedReader, WholeReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -60,6 +62,34 @@ def test_messages_of_several_topics_go_on_from_a_checkpoint(
     broker.produce(two, ["next"], partition=0)
     again = run(raw, tmp_path)
     assert sorted(row["value"] for batch in again for row in batch) == [b"new", b"next"]
+
+
+def test_a_latency_goal_changes_what_is_read_at_once(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Micro-batches that are full and have time left take more messages."""
+    topic = broker.create("goal", 2)
+    for place in (0, 1):
+        lines = [json.dumps({"ts": n, "type": "A", "x": n}).encode() for n in range(1_000)]
+        broker.produce(topic, lines, partition=place)
+    columns = "ts long, type string, x long"
+    events = kafka.read(spark, broker.servers, topic, columns=columns, start="earliest", rows=20)
+    q = cepheid.query("RETURN COUNT(*) PATTERN A WITHIN 10 s SLIDE 10 s", time_unit="s")
+    rows = q.stream(events, watermark="0 seconds", latency="1 minute")
+    writer = rows.writeStream.option("checkpointLocation", str(tmp_path))
+    writer = writer.foreachBatch(lambda batch, _: batch.collect())
+    live = writer.trigger(processingTime="0 seconds").start()
+    try:
+        live.processAllAvailable()
+        taken = [int(one["numInputRows"]) for one in live.recentProgress]
+        told = [one.limit for one in decided(str(live.id))]
+    finally:
+        live.stop()
+    assert (taken[0], sum(taken)) == (20, 2_000)
+    assert told[0] is not None
+    assert told[0] >= 25
+    assert set(taken[:-1]) <= {0, 20, *told}
+    assert max(taken) > 20
 
 
 def test_bad_values_are_rows_with_a_reason(

@@ -8,17 +8,24 @@ limit stays as it is.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 from pyspark import SparkContext
 
 FILES, RECORDS = "files", "records"
-UNITS = {"File": FILES, "Delta": FILES, "Kafka": RECORDS, "Python": RECORDS}
-"""How sources count what a micro-batch takes, by a part of the name of their class.
-
-Others ignore a limit that they did not set themselves, such as the rate source.
-"""
+UNITS = {
+    "FileStreamSource": FILES,
+    "DeltaSource": FILES,
+    "KafkaMicroBatchStream": RECORDS,
+    "PythonMicroBatchStreamWithAdmissionControl": RECORDS,
+    "PythonMicroBatchStreamWithTriggerAvailableNow": RECORDS,
+}
+"""How sources count what a micro-batch takes. Others ignore limits, such as the rate source, or do
+not know ours, and would end the query."""
+IN_PYTHON = "PythonStreamingSourceReadLimit"
+"""The limit of a source that is written in Python, as JSON: ours for Kafka is one."""
 
 
 class RunningSource:
@@ -36,11 +43,10 @@ class RunningSource:
             if pairs.size() != 1:
                 return None
             pair = pairs.head()
-            kinds = [one.getClass().getSimpleName() for one in (pair._2(), pair._1())]
+            unit = UNITS.get(pair._1().getClass().getSimpleName())
         except (Py4JError, AttributeError):
             return None
-        found = [unit for kind in kinds for part, unit in UNITS.items() if part in kind]
-        return RunningSource(execution, found[0]) if found else None
+        return None if unit is None else RunningSource(execution, unit)
 
     @property
     def limit(self) -> int | None:
@@ -49,21 +55,31 @@ class RunningSource:
         kind = limit.getClass().getSimpleName()
         if kind == "ReadMaxFiles":
             return int(limit.maxFiles())
+        if kind == IN_PYTHON:
+            found = json.loads(limit.json()).get("max_rows")
+            return None if found is None else int(found)
         return int(limit.maxRows()) if kind == "ReadMaxRows" else None
 
     def take_at_most(self, limit: int) -> bool:
         """Let micro-batches that are planned from now on take at most so many files or records."""
-        jvm: Any = SparkContext._jvm
-        limits = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit
-        made = limits.maxFiles(limit) if self.unit == FILES else limits.maxRows(limit)
         try:
             sources = self._execution.uniqueSources()
+            made = self._made(sources.head()._2(), limit)
             # Scala's name of an assignment.
             replace = getattr(self._execution, "uniqueSources_$eq")
             replace(sources.updated(sources.head()._1(), made))
         except (Py4JError, AttributeError):
             return False
         return True
+
+    def _made(self, before: Any, limit: int) -> Any:
+        """Make a limit of the kind that the source knows."""
+        spark: Any = SparkContext._jvm.org.apache.spark.sql  # type: ignore[union-attr]  # it runs
+        if before.getClass().getSimpleName() == IN_PYTHON:
+            text = json.dumps({"max_rows": limit, "_type": "ReadMaxRows"})
+            return spark.execution.datasources.v2.python.PythonStreamingSourceReadLimit(text)
+        limits = spark.connector.read.streaming.ReadLimit
+        return limits.maxFiles(limit) if self.unit == FILES else limits.maxRows(limit)
 
     def log_of_files(self, number: int) -> str:
         """Read the files of a micro-batch from the log of a folder, on any file system."""
