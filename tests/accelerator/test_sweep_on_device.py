@@ -23,6 +23,7 @@ from cepheid.accelerator import sweeping
 from cepheid.errors import UnsupportedError
 from cepheid.kinds.sweep import device
 from cepheid.plans.sweep import SweepPlan
+from cepheid.runtimes import device as runtime
 
 pytestmark = pytest.mark.timeout(600)  # kernels compile on first use
 
@@ -91,9 +92,39 @@ def test_ties_are_for_the_cpu() -> None:
     assert query.run(table, device="gpu").equals(query.run(table))
 
 
+EACH = [
+    "RETURN k, COUNT(*), MIN(A.y) PATTERN SEQ(A+, B) WHERE [k] GROUP-BY k "
+    "HAVING COUNT(*) > SWEEP p (0, 1, 2)",
+    "RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A, B) WITHIN SWEEP w (5 s, 10 s, 20 s)",
+    "RETURN COUNT(*), MAX(S.y) PATTERN A S+ WHERE S.y > NEXT(S).y + SWEEP p (0.0, 0.3) "
+    "WITHIN 20 s SLIDE 10 s",
+    "RETURN COUNT(*) PATTERN A S+ WHERE S.y > NEXT(S).y AND S.y < SWEEP p (0.5, 1.0) "
+    "HAVING COUNT(*) > SWEEP n (1, 9)",
+    "RETURN MATCHES PATTERN SEQ(A a, B b) WHERE a.y < b.y WITHIN SWEEP w (2 s, 4 s)",
+]
+
+
+@pytest.mark.parametrize("text", EACH)
+def test_values_with_a_query_each_run_on_the_device(text: str) -> None:
+    table, query = events(5), cepheid.query(text)
+    plan = SweepPlan.of(query.with_schema(table.schema).plan)
+    assert not plan.thresholds
+    assert runtime.least_rows(plan) == runtime.NEVER, "nobody has measured it"
+    assert device.DeviceSweep(plan).answer(table, forced=True) is not None
+    found, plain = query.run(table, device="gpu"), query.run(table)
+    assert len(plain)
+    assert found.schema == plain.schema
+    assert same_rows(found.to_pylist(), plain.to_pylist())
+    names = [parameter.name for parameter in plan.parameters]
+    assert found.select(names).equals(plain.select(names)), "the order is the CPU's"
+
+
 def test_other_sweeps_are_refused() -> None:
-    query = cepheid.query("RETURN COUNT(*) PATTERN SEQ(A+, B) HAVING COUNT(*) > SWEEP p (1, 2, 3)")
-    table = pa.table({"ts": [1, 2], "type": ["A", "B"]})
+    query = cepheid.query(
+        "RETURN COUNT(*) PATTERN SEQ(A a+, B b) WHERE a.x < NEXT(a).x "
+        "HAVING COUNT(*) > SWEEP p (1, 2)"
+    )
+    table = pa.table({"ts": [1, 2], "type": ["A", "B"], "x": [1, 2]})
     with pytest.raises(UnsupportedError) as caught:
         query.run(table, device="gpu")
     assert [d.code for d in caught.value.diagnostics] == ["E552"]

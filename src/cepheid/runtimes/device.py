@@ -99,7 +99,7 @@ def stays_by_keys(plan: Plan) -> bool:
 def least_rows(plan: Plan) -> int:
     """Find the number of events from which on a query usually runs on a GPU, with ``auto``."""
     if isinstance(plan, SweepPlan):
-        return SMALL_JOIN
+        return SMALL_JOIN if plan.thresholds else NEVER
     if isinstance(plan, TrendPlan):
         return _least_of_pattern(plan)
     if isinstance(plan, SituationPlan | RowPatternPlan):

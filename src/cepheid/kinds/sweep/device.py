@@ -1,4 +1,8 @@
-"""A sweep on a GPU: every value of its parameters is a thread, in every key and window."""
+"""A sweep on a GPU: every value of its parameters is a thread, in every key and window.
+
+Where the values are not those of conditions on single events, each has a query, and HAVING chooses
+among the rows of one.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from cepheid.accelerator.sweeping import Swept, SweptEvents, sweep_segments, swe
 from cepheid.accelerator.systems import system_of
 from cepheid.arrays.columns import Columns
 from cepheid.events.temporal import LONG_AGO
+from cepheid.jobs.kind import kind_of
 from cepheid.kernels.compose import add_rows
 from cepheid.kinds.sweep.leaves import Leaves
 from cepheid.kinds.sweep.local import LocalSweep, Piece
@@ -25,7 +30,7 @@ from cepheid.kinds.trend.program.results import Added, build_added, groups_of
 from cepheid.kinds.trend.program.wide import fit_doubles
 from cepheid.kinds.trend.windows.step import encode_events
 from cepheid.language import tree
-from cepheid.plans.plan import TrendPlan, WindowKind
+from cepheid.plans.plan import Plan, TrendPlan, WindowKind
 from cepheid.plans.sweep import SweepPlan
 
 STEPS_PER_SECOND = 1e11
@@ -35,7 +40,7 @@ CPU_EVENT_SECONDS = 1.5e-6
 
 
 class DeviceSweep:
-    """A sweep whose conditions on parameters are about single events."""
+    """A sweep of queries that a GPU runs."""
 
     in_order = True
     whole = True
@@ -48,11 +53,18 @@ class DeviceSweep:
         assert isinstance(events, pa.Table), "all events are there"
         pieces = []
         for one in self._plan.plans:
-            piece = SweptThere(self._plan, TrendPlan.of(one)).piece(events, forced=forced)
+            piece = self._piece(one, events, forced=forced)
             if piece is None:
                 return None
             pieces.append(piece)
         return self._local.united(self._local.with_each(iter(pieces)), events.schema)
+
+    def _piece(self, one: Plan, events: pa.Table, *, forced: bool) -> Piece | None:
+        """Compute the rows of one query, for all values that are in it."""
+        if self._plan.thresholds:
+            return SweptThere(self._plan, TrendPlan.of(one)).piece(events, forced=forced)
+        rows = kind_of(one).device_job(one).answer(events, forced=forced)
+        return None if rows is None else Piece(rows, {})
 
     def answer_streams(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Refuse: a pattern is about one stream."""

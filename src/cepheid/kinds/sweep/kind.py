@@ -53,10 +53,12 @@ class SweepKind(TaskKind):
 
     def why_not_on_device(self, plan: SweepPlan) -> str:
         """Explain why a sweep cannot run on a GPU; empty if it can."""
-        return "" if plan.thresholds else "a GPU sweeps conditions on single events, in one pass"
+        if plan.thresholds:
+            return ""
+        return next(filter(None, (kind_of(p).why_not_on_device(p) for p in plan.plans)), "")
 
     def device_job(self, plan: SweepPlan) -> DeviceJob:
-        """Create the job that a GPU runs: a thread for every value."""
+        """Create the job that a GPU runs: a thread for every value, or a query for each."""
         from cepheid.kinds.sweep.device import DeviceSweep
 
         return DeviceSweep(plan)
