@@ -226,7 +226,7 @@ def _live(scale: float, bars: dict[tuple[int, str], float], *, own: bool) -> Pai
     first = next(iter(bars))
     with (
         warnings.catch_warnings(),
-        spark_session.session("local[2]", live=True, light=own) as session,
+        spark_session.session("local[2]", live=True, light=own, blobs=own) as session,
         tempfile.TemporaryDirectory() as place,
     ):
         warnings.simplefilter("ignore")

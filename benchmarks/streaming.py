@@ -164,7 +164,7 @@ def main() -> None:
     own = options.source == "folder"
     with (
         warnings.catch_warnings(),
-        spark_session.session("local[2]", live=True, light=own) as spark,
+        spark_session.session("local[2]", live=True, light=own, blobs=own) as spark,
     ):
         warnings.simplefilter("ignore")
         spark.conf.set("spark.sql.shuffle.partitions", "2")

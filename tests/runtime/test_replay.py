@@ -148,6 +148,30 @@ def test_a_micro_batch_runs_again(spark: SparkSession, tmp_path: Path, kind: str
     assert count(again, ROWS) == count({n: first[n] for n in first if n >= 2}, ROWS)
 
 
+def test_a_micro_batch_without_rows_reads_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """The sink of the rows is told the number of the micro-batch, and Spark starts no task."""
+    source = read_stream(spark, all_files(tmp_path / "events"), 1)
+    output = output_of("trends", source, watermark="5 seconds")
+    plans: dict[bool, set[str]] = {True: set(), False: set()}
+    numbers: list[int] = []
+
+    def write(batch: DataFrame, number: int) -> None:
+        plan: Any = batch._jdf.queryExecution().optimizedPlan()
+        plans[batch.count() > 0].add(plan.nodeName())
+        numbers.append(number)
+
+    def pass_over(batch: DataFrame, _number: int) -> None:
+        assert batch.count(), "a part that is not there was written"
+
+    sinks = {ROWS: write, LATE: pass_over, BAD: pass_over}
+    writer = output.frame.writeStream.option("checkpointLocation", str(tmp_path / "state"))
+    live = writer.foreachBatch(parts_sink(output, sinks)).trigger(availableNow=True).start()
+    live.awaitTermination()
+    assert numbers == list(range(5))
+    assert plans[False] == {"LocalRelation"}
+    assert plans[True] == {"MapInArrow"}
+
+
 @pytest.mark.slow
 def test_the_clock_is_that_of_the_log(spark: SparkSession, tmp_path: Path) -> None:
     """What is ahead of the clock is so by the log, whenever a micro-batch runs again."""

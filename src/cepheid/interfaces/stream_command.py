@@ -151,7 +151,11 @@ def stream_query(compiled: CompiledQuery, options: Options) -> None:
     DataError
         The error of a task about the events, or E523 if Spark itself failed.
     """
-    with live_session(options, light=tasks_read(options)) as spark:
+    light = tasks_read(compiled, options)
+    # Matches are many rows.
+    with live_session(
+        options, light=light, blobs=light and not compiled.plan.lists_matches
+    ) as spark:
         stream_in(spark, compiled, options)
 
 
@@ -183,16 +187,18 @@ def _decisions_shown() -> Iterator[None]:
 
 
 @contextmanager
-def live_session(options: Options, *, light: bool = False) -> Iterator[SparkSession]:
+def live_session(
+    options: Options, *, light: bool = False, blobs: bool = False
+) -> Iterator[SparkSession]:
     """Start a session with as many tasks per micro-batch as there are cores.
 
-    In a ``light`` one no event goes through the JVM.
+    In a ``light`` one no event goes through the JVM, in one for ``blobs`` few rows do.
     """
     with (
         warnings.catch_warnings(),
         _decisions_shown(),
         spark_session.session(
-            options.master, packages=options.packages, live=True, light=light
+            options.master, packages=options.packages, live=True, light=light, blobs=blobs
         ) as spark,
     ):
         warnings.showwarning = _show_odd
@@ -252,8 +258,14 @@ def limited(options: Options, limit: int | None) -> Options:
     return msgspec.structs.replace(going_on, rows=limit)
 
 
-def tasks_read(options: Options) -> bool:
-    """Check whether tasks of Python read the events of a single query, and send them as blobs."""
+def tasks_read(compiled: CompiledQuery, options: Options) -> bool:
+    """Check whether tasks of Python read the events of a single query, and send them as blobs.
+
+    Of other kinds, such as most SELECTs, Spark's own operators take the events.
+    """
+    kind = kind_of(compiled.plan)
+    if not isinstance(kind, TaskKind) and not kind.lives_as_stage(compiled.plan):
+        return False
     plain = options.late != "side" and options.bad != "fail" and options.changes is None
     folder = isinstance(options.source, str) and is_folder(options)
     return plain and folder and (options.format or FILE_FORMATS[0]) == "parquet"

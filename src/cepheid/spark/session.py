@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -64,6 +65,18 @@ BRIEF_SETTINGS = {
 LIGHT_JAVA = "-XX:TieredStopAtLevel=1"
 """For sessions in which tasks of Python read the events: the JVM only passes blobs on, and its
 second compiler costs as much as all else in the first minutes without making that faster."""
+LIVE_SETTINGS = {
+    "spark.sql.streaming.fileSource.log.compactInterval": "100",
+    "spark.sql.streaming.fileSink.log.compactInterval": "100",
+}
+"""For live sessions: Spark's logs of files that were read and written name all of them for ever,
+and would be read and written as a whole in every tenth micro-batch."""
+BLOBS_SETTINGS = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""For live queries of a light session that send few rows: Spark would write code in every task, and
+compile some anew in every micro-batch, whose time stands in it, to pass on a few blobs."""
 
 BATCH_JAVA = "-XX:+UseParallelGC"
 """For queries over bounded input, whose blobs of megabytes keep Java's usual collector busy; this
@@ -117,11 +130,12 @@ def session(
     brief: bool = False,
     live: bool = False,
     light: bool = False,
+    blobs: bool = False,
 ) -> Iterator[SparkSession]:
     """Start a Spark session, with packages for its sources, and stop it at the end.
 
     A brief one compiles little, for a few small queries; in a live one nothing stops for long, and
-    in a light one no event goes through the JVM as a row.
+    in a light one no event goes through the JVM as a row. In one for blobs, few results do.
 
     Raises
     ------
@@ -140,7 +154,9 @@ def session(
     silent = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     java = [BRIEF_JAVA] if brief else [LIGHT_JAVA] * light + [BATCH_JAVA] * (not live)
     builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java, silent]))
-    for name, value in (START_SETTINGS | SETTINGS | (BRIEF_SETTINGS if brief else {})).items():
+    of_kind = (BRIEF_SETTINGS, brief), (LIVE_SETTINGS, live), (BLOBS_SETTINGS, blobs)
+    more = [settings for settings, wanted in of_kind if wanted]
+    for name, value in ChainMap(*more, SETTINGS, START_SETTINGS).items():
         builder = builder.config(name, value)
     try:
         with _silence():
@@ -189,11 +205,13 @@ def collect(frame: DataFrame, plan: Plan) -> pa.Table:
 
 
 def keep_checkpoints_local(spark: SparkSession, checkpoint: str) -> None:
-    """Write checkpoints on a local disk without starting a process for every file.
+    """Write checkpoints on a local disk with few processes: Hadoop starts some for every file.
 
     By default, Spark renames files through a class that runs ``readlink`` for each. The other class
-    renames without it; on HDFS it would keep an existing file, so it is for local disks only. After
-    a crash a checksum may be older than its file; that micro-batch is written again.
+    renames without it; on HDFS it would keep an existing file, so it is for local disks only. Every
+    new file costs a ``chmod``, so no checksums are written to a second file beside it: states have
+    one inside, and a file alone is renamed at once, where a crash could leave the checksum of
+    another one behind.
     """
     name, better = LOCAL_CHECKPOINTS
     if spark.conf.get(name, None) is None and not is_connect(spark):
@@ -202,6 +220,8 @@ def keep_checkpoints_local(spark: SparkSession, checkpoint: str) -> None:
         place = jvm.org.apache.hadoop.fs.Path(checkpoint).getFileSystem(configuration)
         if place.getScheme() != "file":
             return
+        # All that this JVM writes to local files has none from now on.
+        place.setWriteChecksum(False)
         try:
             jvm.java.lang.Class.forName(better)
         except Py4JError:  # Another version of Spark has it elsewhere.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 
-from cepheid.runtimes.spark.live_output import PART, LiveOutput
+from cepheid.runtimes.spark.live_output import PART, PAYLOAD, LiveOutput
 from cepheid.runtimes.spark.sinks.calls import Write, sink
-from cepheid.runtimes.spark.stream_tasks import ROWS
+from cepheid.runtimes.spark.stream_tasks import PANES, ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,15 +29,27 @@ def parts_sink(output: LiveOutput, sinks: Mapping[str, Write]) -> Write:
         # Each sink would run the query again.
         kept = batch.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            found = {row[0] for row in kept.select(PART).distinct().collect()}
+            found = _parts_in(kept)
             # Rows come last: a sink that counts them has the rest already.
             for part, one in reversed(list(sinks.items())):
-                if part in found or part == ROWS:
+                if part in found:
                     one(output.select(part, kept), number)
+                elif part == ROWS:
+                    # The sink learns the number. Spark reads nothing for no rows.
+                    one(output.select(part, kept).limit(0), number)
         finally:
             kept.unpersist()
 
     return write
+
+
+def _parts_in(kept: DataFrame) -> set[str]:
+    """List the parts of which a micro-batch has something."""
+    parts = kept.select(PART)
+    # Blobs are few, and comparing them in Spark would take another shuffle.
+    rows = (parts if PAYLOAD in kept.columns else parts.distinct()).collect()
+    found = {str(row[0]) for row in rows}
+    return found | {ROWS} if PANES in found else found
 
 
 def side_folder(path: str) -> Write:
