@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from tests.select.cases import (
     REPRESENTATIONS,
+    VALUES,
     aggregations,
     agree,
     filters,
@@ -29,7 +31,9 @@ from tests.select.cases import (
 import cepheid
 from cepheid.arrays import pairing
 from cepheid.errors import UnsupportedError
+from cepheid.kinds.selection import aggregation, plain_folds
 from cepheid.kinds.selection import windows as select_windows
+from cepheid.kinds.selection.local import LocalSelect
 from cepheid.plans.plan import SelectPlan
 from cepheid.testing.oracle_select import evaluate_select
 
@@ -59,6 +63,56 @@ def test_aggregations_are_as_defined(text: str, events: Events) -> None:
 def test_both_ways_to_add_up_agree(text: str, events: Events, dense: int) -> None:
     with patch.object(select_windows, "DENSE_MAX", dense):
         assert plain(run(text, events)) == plain(evaluate_select(text, {"s": events}))
+
+
+KNOWN = {name: tuple(v for v in values if v is not None) for name, values in VALUES.items()}
+
+
+@settings(max_examples=100)
+@given(
+    aggregations(counted=False),
+    st.one_of(rows(values=KNOWN), rows(), rows(values=KNOWN, wild=True)),
+    st.lists(st.integers(0, 5), min_size=1, max_size=4),
+    st.sampled_from(sorted(REPRESENTATIONS)),
+    st.sampled_from((0, 0, 1)),
+)
+def test_events_that_are_folded_as_they_come(
+    text: str, events: Events, sizes: list[int], how: str, late: int
+) -> None:
+    """Batches of any sizes, of which the first may come last, give what is defined."""
+    table = table_of(events)
+    for place, name in ((1, "k"), (2, "g")):
+        table = table.set_column(place, name, REPRESENTATIONS[how](table.column(name)))
+    ends = [min(sum(sizes[: n + 1]), len(table)) for n in range(len(sizes))]
+    parts = [table.slice(a, b - a) for a, b in pairwise([0, *ends, len(table)])]
+    parts = [*parts[late:], *parts[:late]]
+    job = LocalSelect(SelectPlan.of(cepheid.query(text).with_schema(table.schema).plan))
+    with patch.object(plain_folds, "ROWS_MIN", 0):
+        agree(
+            lambda: job.answer(parts, table.schema).to_pylist(),
+            lambda: evaluate_select(text, {"s": events}),
+        )
+
+
+def test_rows_of_a_window_go_on_in_the_next_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    # windows   |0      |10     |20
+    # tables     1 2 3 | 4 11 | 12 25 (the last one alone)
+    monkeypatch.setattr(plain_folds, "ROWS_MIN", 0)
+    text = "SELECT k, COUNT(*), SUM(x), MAX(y) FROM s GROUP BY k WINDOW 10 us"
+    cells = [(1, "q"), (2, "p"), (3, "q"), (4, "p"), (11, "p"), (12, "r"), (25, "q")]
+    events = [{"ts": ts, "k": k, "x": ts, "y": float(-ts)} for ts, k in cells]
+    table = pa.Table.from_pylist(events)
+    parts = [table.slice(0, 3), table.slice(3, 2), table.slice(5)]
+    plan = SelectPlan.of(cepheid.query(text).with_schema(table.schema).plan)
+    with patch.object(aggregation, "measure", side_effect=AssertionError("all of them are plain")):
+        found = LocalSelect(plan).answer(parts, table.schema)
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        ("p", 0, 10, 2, 6, -2.0),
+        ("q", 0, 10, 2, 4, -1.0),
+        ("p", 10, 20, 1, 11, -11.0),
+        ("r", 10, 20, 1, 12, -12.0),
+        ("q", 20, 30, 1, 25, -25.0),
+    ]
 
 
 @given(joins(), rows(8), rows(8))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.key_index import Index, index_of
 from cepheid.arrays.sharing import once
 from cepheid.errors import DataError, Diagnostic
-from cepheid.kernels.columns import look_up_shifted
+from cepheid.kernels.columns import MARKED, look_up_shifted, mark_shifted
 from cepheid.kernels.distinct import distinct
 
 DENSE_CODES_MAX = 1 << 22
@@ -181,7 +181,8 @@ class KeyValues:
         if not self._count and len(values) < FEW_ROWS:
             return self._number_first(values)
         numbers = np.empty(len(values), np.int64)
-        if self._look_up(values, numbers):
+        missing = self._look_up(values, numbers)
+        if not missing:
             return numbers
         lowest, highest = int(values.min()), int(values.max())
         if highest - lowest >= DENSE_CODES_MAX:
@@ -189,11 +190,11 @@ class KeyValues:
         before = self._range
         if not self._make_range(lowest, highest):
             return None
-        if not len(before[1]):
-            self._number_new(values, numbers, all_new=True)
-        # A table that covers all values has filled the numbers, but for new ones.
-        elif self._range is before or not self._look_up(values, numbers):
-            self._number_new(values, numbers)
+        # A longer table covers all values; one that has just been made has no number yet.
+        if self._range is not before and len(before[1]):
+            missing = self._look_up(values, numbers)
+        if missing:
+            self._number_new(values, numbers, missing)
         return numbers
 
     def _number_first(self, values: NDArray[Any]) -> NDArray[np.int64]:
@@ -203,31 +204,31 @@ class KeyValues:
         self._index, self._range = None, _NO_RANGE
         return np.searchsorted(known, values)
 
-    def _number_new(
-        self, values: NDArray[Any], numbers: NDArray[np.int64], *, all_new: bool = False
-    ) -> None:
-        """Give numbers to the values of the table's range that have none."""
+    def _number_new(self, values: NDArray[Any], numbers: NDArray[np.int64], missing: int) -> None:
+        """Give numbers to the values of the table's range that have none, so many of them."""
         first, table = self._range
         # With 64 bits, so that the difference of narrow numbers does not wrap.
-        lowest_known = np.int64(first)
-        rows = np.zeros(0, np.int64) if all_new else np.flatnonzero(numbers < 0)
-        all_new = all_new or len(rows) == len(values)
-        unknown = values if all_new else values[rows]
-        new = unknown
-        if min(len(new), len(table)) >= INDEX_FROM:
+        lowest = np.int64(first)
+        if min(missing, len(table)) >= INDEX_FROM:
             self._use_index(pa.int64())
-        if not self._owns_index or len(table) <= SPARSE_MAX * len(new):
-            new = _distinct(new, lowest_known, len(table))
-        table[new - lowest_known] = self.add(pa.array(new))
-        if all_new:
+        if len(table) <= SPARSE_MAX * missing:
+            mark_shifted(values, lowest, table)
+            places = np.flatnonzero(table == MARKED)
+            table[places] = self.add(pa.array(places + lowest))
             self._look_up(values, numbers)
-        else:
-            numbers[rows] = table[unknown - lowest_known]
+            return
+        rows: Any = slice(None) if missing == len(values) else np.flatnonzero(numbers < 0)
+        unknown = values[rows]
+        new = unknown if self._owns_index else np.unique(unknown)
+        table[new - lowest] = self.add(pa.array(new))
+        numbers[rows] = table[unknown - lowest]
 
-    def _look_up(self, values: NDArray[Any], numbers: NDArray[np.int64]) -> bool:
-        """Fill the numbers of values from the table; return whether all of them have one."""
+    def _look_up(self, values: NDArray[Any], numbers: NDArray[np.int64]) -> int:
+        """Fill the numbers of values from the table; return how many have none there."""
         first, table = self._range
-        return bool(len(table)) and not look_up_shifted(values, np.int64(first), table, numbers)
+        if not len(table):
+            return len(values)
+        return int(look_up_shifted(values, np.int64(first), table, numbers))
 
     def _make_range(self, lowest: int, highest: int) -> bool:
         """Let the table of numbers cover a range; return False if it would be too long."""
@@ -325,12 +326,3 @@ def _canonical(values: Any) -> Any:
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         return values.cast(pa.binary())
     return values
-
-
-def _distinct(values: NDArray[Any], first: np.int64, size: int) -> NDArray[Any]:
-    """Sort the distinct values of a range; a table is quicker than a set for many of them."""
-    if SPARSE_MAX * len(values) < size:
-        return np.unique(values)
-    seen = np.zeros(size, np.bool_)
-    seen[values - first] = True
-    return (np.flatnonzero(seen) + first).astype(values.dtype)

@@ -10,6 +10,9 @@ _MAGNITUDE = np.int64(2**63 - 1)
 _INFINITY = np.int64(0x7FF0000000000000)
 _NAN_KEY = np.int64(2**63 - 2)
 
+MARKED = -2
+"""Stands in a table of numbers for one that is still to be given."""
+
 
 @kernel()
 def look_up(indices, table, out):
@@ -46,6 +49,21 @@ def _(values, lowest, table, out):
     inside = (values >= lowest) & (values <= highest)
     out[:] = np.where(inside, table[np.where(inside, values - lowest, 0)], -1)
     return int((out < 0).sum())
+
+
+@kernel()
+def mark_shifted(values, lowest, table):
+    """Set table[values[i] - lowest] to MARKED where it is negative; values lie in the table."""
+    for i in range(values.shape[0]):
+        place = values[i] - lowest
+        if table[place] < 0:
+            table[place] = MARKED
+
+
+@mark_shifted.interpreted
+def _(values, lowest, table):
+    places = np.subtract(values, lowest, dtype=np.int64)
+    table[places[table[places] < 0]] = MARKED
 
 
 @kernel()

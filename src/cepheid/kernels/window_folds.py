@@ -61,3 +61,33 @@ def fold_into(slots, values, operation, out):
     """Fold every value into its slot."""
     for i in range(values.shape[0]):
         out[slots[i]] = _fold(operation, out[slots[i]], values[i])
+
+
+@kernel()
+def place_in_windows(times, keys, slide, state, latest, windows, owners, counts, place):
+    """Give each event the row of its window and key, and count the events of the rows.
+
+    Windows do not overlap, and come in order. ``state`` is the number of the open window, its first
+    row, and the number of rows; ``latest`` has the last row of each key, -1 if there is none. A new
+    row gets its window and its key.
+    """
+    window, begin, count = state
+    start = window * slide
+    for i in range(times.shape[0]):
+        time = times[i]
+        if time - start >= slide:
+            window = time // slide
+            start = window * slide
+            begin = count
+        key = keys[i]
+        row = latest[key]
+        if row < begin:
+            row = count
+            latest[key] = row
+            windows[row] = window
+            owners[row] = key
+            counts[row] = 0
+            count += 1
+        counts[row] += 1
+        place[i] = row
+    state[0], state[1], state[2] = window, begin, count

@@ -10,12 +10,12 @@ import pyarrow as pa
 from cepheid.events.files import present
 from cepheid.jobs.local_jobs import BATCH_ROWS, slices_of
 from cepheid.jobs.ordering import sort_events
+from cepheid.kinds.selection.aggregation import Aggregation
 from cepheid.kinds.selection.join import join_tables
 from cepheid.kinds.selection.many_join import join_many
 from cepheid.kinds.selection.operators import ON_CPU, Operators, filter_rows
 from cepheid.kinds.selection.ordering import order_rows
 from cepheid.kinds.selection.pairs import following
-from cepheid.kinds.selection.windows import Aggregation
 from cepheid.plans.plan import SelectPlan
 from cepheid.plans.selection import Extent, SelectKind, SelectStream
 

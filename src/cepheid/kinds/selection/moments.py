@@ -90,11 +90,15 @@ class Moments(NamedTuple):
         return self._mapped(lambda part, operation: _folded(part, low, high, operation))
 
     def _mapped(self, function: Callable[[Numbers, int], Numbers]) -> Moments:
+        return self.with_parts(function)._replace(known=function(self.known, SUM))
+
+    def with_parts(self, function: Callable[[Numbers, int], Numbers]) -> Moments:
+        """Change the sums, minima and maxima, and not the number of known values."""
         total, least, largest = (
             None if part is None else function(part, operation)
             for part, operation in zip(self.parts, OPERATIONS, strict=True)
         )
-        return Moments(function(self.known, SUM), (total, least, largest), self.kind)
+        return self._replace(parts=(total, least, largest))
 
 
 NO_PARTS: Parts = (None, None, None)
@@ -129,7 +133,7 @@ def moments_of(vector: Vector, functions: frozenset[str], ones: Codes) -> Moment
             return None
         if valid is None:
             return numbers
-        return np.where(valid, numbers, _neutral(operation, numbers))
+        return np.where(valid, numbers, neutral_of(operation, numbers))
 
     parts = (part({"SUM", "AVG"}, SUM), part({"MIN"}, MIN), part({"MAX"}, MAX))
     return Moments(known, parts, vector.kind)
@@ -186,7 +190,7 @@ def _gathered(values: Numbers, slots: Codes, size: int, operation: int) -> Numbe
     if values.ndim == 2:
         columns = [_gathered(column, slots, size, operation) for column in values.T.copy()]
         return np.stack(columns, axis=1)
-    out = np.full(size, _neutral(operation, values), values.dtype)
+    out = np.full(size, neutral_of(operation, values), values.dtype)
     fold_into(slots, values, operation, out)
     return out
 
@@ -198,11 +202,11 @@ def _folded(values: Numbers, low: Codes, high: Codes, operation: int) -> Numbers
         return np.stack([_folded(c, low, high, operation) for c in values.T.copy()], axis=1)
     out = np.empty(len(low), values.dtype)
     back = np.empty_like(values)
-    fold_windows(values, low, high, operation, _neutral(operation, values), back, out)
+    fold_windows(values, low, high, operation, neutral_of(operation, values), back, out)
     return out
 
 
-def _neutral(operation: int, numbers: Numbers) -> Any:
+def neutral_of(operation: int, numbers: Numbers) -> Any:
     """Look up the neutral element of a fold; minima and maxima ignore NaN."""
     if operation == SUM:
         return numbers.dtype.type(0)

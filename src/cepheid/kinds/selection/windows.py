@@ -32,7 +32,6 @@ from cepheid.kinds.selection.groups import (
 )
 from cepheid.kinds.selection.moments import (
     Moments,
-    SumBounds,
     aggregate_column,
     moments_of,
 )
@@ -81,34 +80,6 @@ class Stretches(NamedTuple):
     last: Codes
     rows: Codes
     moments: list[Measured]
-
-
-class Aggregation:
-    """Aggregates the events of tables, one table after the other."""
-
-    def __init__(self, select: Selection, time: str, by: Operators = ON_CPU) -> None:
-        self._select, self._by = select, by
-        self._time = time
-        self._parts: list[Stretches] = []
-        self._sums = SumBounds()
-        self._schema: pa.Schema | None = None
-
-    def add(self, table: pa.Table) -> None:
-        """Add events; counted windows take all of them at once, in time order."""
-        counted = self._select.window.extent is Extent.EVENTS
-        assert not (counted and self._parts), "events are numbered once"
-        part = self._by.measured(self._select, self._time, table, self._sums)
-        if part is None:
-            part = measure(self._select, self._time, table, self._sums.added, self._by)
-        self._parts.append(part)
-        if self._schema is None:
-            self._schema = table.schema
-
-    def result(self) -> pa.Table:
-        """Build the rows of all windows, by window and key."""
-        assert self._schema is not None, "there is a table, if only an empty one"
-        whole = united_stretches(self._parts)
-        return rows_of_stretches(self._select, self._time, self._schema, whole)
 
 
 def measure(
@@ -201,7 +172,7 @@ def _spread(
     repeats = np.diff(edges)
     first = np.flatnonzero(np.diff(windows, prepend=-1))
     sizes, laps = np.diff(first, append=len(windows)), repeats[windows[first]]
-    _check_count(sizes * laps.astype(np.float64), table.nbytes / max(len(table), 1))
+    check_count(sizes * laps.astype(np.float64), table.nbytes / max(len(table), 1))
     rows, lap = repeated_rows(first, sizes, laps)
     lap += edges[windows[rows]]
     columns = _edges(select.window, schema, time, lap)
@@ -466,7 +437,7 @@ def _distinct(stretches: Stretches) -> tuple[Stretches, Codes | None]:
     return stretches._replace(first=begin, last=end), edges
 
 
-def _check_count(counts: NDArray[Any], size: float) -> None:
+def check_count(counts: NDArray[Any], size: float) -> None:
     """Refuse more windows than a result may have; an integer sum could overflow 64 bits."""
     most = float(counts.sum(dtype=np.float64))
     if most > WINDOWS_MAX:
@@ -484,7 +455,7 @@ def find_windows(
 
     Every one has an event.
     """
-    _check_count(counts, ROW_BYTES + 8 * len(stretches.moments))
+    check_count(counts, ROW_BYTES + 8 * len(stretches.moments))
     total = int(counts.sum())
     offsets = np.cumsum(counts) - counts
     windows = np.arange(total) + np.repeat(begin - offsets, counts)
