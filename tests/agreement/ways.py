@@ -29,6 +29,7 @@ from cepheid.events.arriving import plain_table
 from cepheid.jobs import local_jobs, side_by_side
 from cepheid.jobs.ordering import order_of, ordered
 from cepheid.kinds.funnel.kind import FunnelKind
+from cepheid.kinds.selection import plain_folds
 from cepheid.kinds.situation.job import SituationJob
 from cepheid.kinds.situation.results import empty_rows
 from cepheid.kinds.situation.snapshot import situations_from_bytes, situations_to_bytes
@@ -44,6 +45,7 @@ from cepheid.kinds.trend.windows.step import PartitionState, finish, step
 from cepheid.kinds.workload import answer as local_workload
 from cepheid.plans.plan import TrendPlan, WindowKind
 from cepheid.plans.template import UNLIMITED
+from cepheid.runtimes import sifted
 from cepheid.store.secondary import can_index
 
 PATTERNS = ("trends", "matches")
@@ -136,7 +138,10 @@ def small_steps() -> ExitStack:
         (files, "BATCH_ROWS"),
     ):
         stack.enter_context(patch.object(module, name, 2))
-    stack.enter_context(patch.object(plain_windows, "ROWS_MIN", 0))
+    for module in (plain_windows, plain_folds):
+        stack.enter_context(patch.object(module, "ROWS_MIN", 0))
+    # However many events are relevant, the others are left out as files are read.
+    stack.enter_context(patch.object(sifted, "SHARE_MAX", 1.0))
     return stack
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.arrays.key_index import Index, index_of
+from cepheid.arrays.pool import empty
 from cepheid.arrays.sharing import once
 from cepheid.errors import DataError, Diagnostic
 from cepheid.kernels.columns import MARKED, look_up_shifted, mark_shifted
@@ -180,7 +181,7 @@ class KeyValues:
         values = np.asarray(one_array(column))
         if not self._count and len(values) < FEW_ROWS:
             return self._number_first(values)
-        numbers = np.empty(len(values), np.int64)
+        numbers = empty(len(values))
         missing = self._look_up(values, numbers)
         if not missing:
             return numbers

@@ -153,6 +153,14 @@ class Kind(ABC):
         del plan
         return None
 
+    def sifts(self, plan: Any) -> Callable[[Any], Any] | None:
+        """Build the function of ``keeps`` for a query that is worth it where events are read.
+
+        None if its steps leave irrelevant events out as quickly.
+        """
+        del plan
+        return None
+
     def alternatives(self, plan: Any) -> tuple[tuple[Threshold, ...], ...] | None:
         """List what an event must meet to be relevant: all comparisons of one of several lists.
 

@@ -64,30 +64,62 @@ def fold_into(slots, values, operation, out):
 
 
 @kernel()
-def place_in_windows(times, keys, slide, state, latest, windows, owners, counts, place):
+def place_in_windows(times, keys, slide, state, latest, windows, places, owners, counts, rows):
     """Give each event the row of its window and key, and count the events of the rows.
 
     Windows do not overlap, and come in order. ``state`` is the number of the open window, its first
-    row, and the number of rows; ``latest`` has the last row of each key, -1 if there is none. A new
-    row gets its window and its key.
+    row, and the numbers of windows and of rows; ``latest`` has the last row of each key, -1 if
+    there is none. ``windows`` gets the number of each window, ``places`` and ``owners`` the place
+    of its window there and the key of each row.
+
+    Whether an event opens a row is chance, so there is no branch: what belongs to the next row is
+    written for every event, and needs room for one row more than there are events.
     """
-    window, begin, count = state
+    window, begin, place, count = state
     start = window * slide
     for i in range(times.shape[0]):
         time = times[i]
-        if time - start >= slide:
+        if time - start >= slide or place == 0:
             window = time // slide
             start = window * slide
             begin = count
+            windows[place] = window
+            place += 1
         key = keys[i]
-        row = latest[key]
-        if row < begin:
-            row = count
-            latest[key] = row
-            windows[row] = window
-            owners[row] = key
-            counts[row] = 0
-            count += 1
+        last = latest[key]
+        opens = last < begin
+        row = count if opens else last
+        latest[key] = row
+        places[count] = place - 1
+        owners[count] = key
+        counts[count] = 0
         counts[row] += 1
-        place[i] = row
-    state[0], state[1], state[2] = window, begin, count
+        count += opens
+        rows[i] = row
+    state[0], state[1], state[2], state[3] = window, begin, place, count
+
+
+@kernel()
+def order_rows(places, owners, ranks, key_ends, window_ends, by_key, order):
+    """Order rows by window and by the rank of their key, by counting; windows come in order.
+
+    The ends have a zero for each key and window; ``by_key`` is a buffer for the rows.
+    """
+    for row in range(places.shape[0]):
+        key_ends[ranks[owners[row]]] += 1
+        window_ends[places[row]] += 1
+    for ends in (key_ends, window_ends):
+        begin = 0
+        for i in range(ends.shape[0]):
+            size = ends[i]
+            ends[i] = begin
+            begin += size
+    for row in range(places.shape[0]):
+        rank = ranks[owners[row]]
+        by_key[key_ends[rank]] = row
+        key_ends[rank] += 1
+    for i in range(places.shape[0]):
+        row = by_key[i]
+        place = places[row]
+        order[window_ends[place]] = row
+        window_ends[place] += 1

@@ -6,8 +6,10 @@ Several files are read in the order of their names, as event logs are written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -40,6 +42,7 @@ from cepheid.runtimes.local import (
 )
 from cepheid.runtimes.notices import watched, watched_tables
 from cepheid.runtimes.row_groups import group_choice
+from cepheid.runtimes.sifted import Read, UnorderedError, sifted
 
 PIECE_ROWS = 1 << 20
 """Events that are read from a Parquet file at a time, at most."""
@@ -76,12 +79,19 @@ def run_files(
     parquet = all(content_of(file.name) == "parquet" for file in files)
     encoded = kind_of(plan).encoded(plan) if parquet else ()
     groups = group_choice(plan) if parquet else None
+    keeps = kind_of(plan).sifts(plan)
 
-    def read(names: Sequence[str] | None, rows: int) -> Iterator[pa.Table]:
+    def read(names: Sequence[str] | None, rows: int, keeps: Any = None) -> Iterator[pa.Table]:
         tables = read_all(files, names, compiled.times, opened, encoded, rows, groups)
-        return _counted(read_ahead(tables), progress)
+        return _counted(read_ahead(sifted(tables, plan.time, keeps)), progress)
 
-    return watched(plan, lambda: _run_plan(plan, files, schema, read))
+    def run() -> pa.Table:
+        try:
+            return _run_plan(plan, files, schema, partial(read, keeps=keeps))
+        except UnorderedError:
+            return _run_plan(plan, files, schema, read)
+
+    return watched(plan, run)
 
 
 def _run_plan(
@@ -141,7 +151,7 @@ def list_files(
     job = lower(plan)
     names = names_read(plan.columns, schema)
     tables = read_all(files, names, compiled.times, opened, groups=group_choice(plan))
-    read = _counted(read_ahead(tables), progress)
+    read = _counted(read_ahead(sifted(tables, plan.time, None)), progress)
     batches = with_ties_ordered(read, plan)
     if not _in_order(files, compiled.times):
         if count_events(files) > SORT_ROWS_MAX:
@@ -180,9 +190,9 @@ def _in_order(files: list[Path], times: TextTimes) -> bool:
     return True
 
 
-def _counted(batches: Iterator[pa.Table], progress: Progress) -> Iterator[pa.Table]:
+def _counted(batches: Iterator[Read], progress: Progress) -> Iterator[pa.Table]:
     total = 0
     for batch in batches:
-        total += len(batch)
+        total += batch.rows
         progress(total)
-        yield batch
+        yield batch.table

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cepheid.arrays.pool import empty
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.arrow import arrow_of
@@ -235,7 +236,11 @@ def aggregate_column(
     assert values is not None, "moments are there for the functions that need them"
     if function is SelectFunction.AVG:
         with np.errstate(invalid="ignore"):
-            values = _doubles(values) / np.maximum(known, 1)
+            values = np.divide(
+                _doubles(values),
+                known if valid.all() else np.maximum(known, 1),
+                out=empty(len(known), np.float64),
+            )
         if kind is ValueKind.DURATION:
             values = np.round(values).astype(np.int64)
         else:

@@ -8,6 +8,7 @@ this cannot take, such as a table that is not in order or has NULL, goes the way
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, KeyTable, read_times
+from cepheid.arrays.pool import empty, taken
 from cepheid.kernels.columns import scan_times
-from cepheid.kernels.segments import order_by_code, scatter_rows
-from cepheid.kernels.window_folds import fold_into, place_in_windows
+from cepheid.kernels.window_folds import fold_into, order_rows, place_in_windows
 from cepheid.kinds.selection.finishing import finish_rows
 from cepheid.kinds.selection.groups import Codes
 from cepheid.kinds.selection.moments import OPERATIONS, Moments, Numbers, SumBounds, neutral_of
@@ -33,6 +34,9 @@ from cepheid.plans.selection import Extent, Measure, Selection
 
 ROWS_MIN = 1 << 12
 """Shorter first tables go the way of stretches: kernels for them would cost more than they gain."""
+
+ROWS_MAX = (1 << 31) - 2
+"""The places of rows have 32 bits."""
 
 ROW_BYTES = 48
 """The minimum size of a result row: its edges, its number of events, and its key."""
@@ -62,21 +66,23 @@ class PlainFolds:
         self._slide = select.window.slide or 1
         self._keys = KeyTable(key.attribute for key in select.keys)
         self._types: list[pa.DataType] = []
-        # The open window, its first row, and the number of rows.
-        self._state = np.zeros(3, np.int64)
+        # The open window, its first row, and the numbers of windows and rows.
+        self._state = np.zeros(4, np.int64)
         self._latest = np.zeros(0, np.int64)
-        self._windows, self._owners, self._counts = np.zeros((3, 0), np.int64)
+        self._windows = self._counts = np.zeros(0, np.int64)
+        # Of each row: the place of its window, and its key.
+        self._places = self._owners = np.zeros(0, np.int32)
         self._moments: Measures = {}
-        # The rows of the events of a table; new memory for each would cost more than to fill it.
-        self._place = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
-        return int(self._state[2])
+        return int(self._state[3])
 
     def add(self, table: pa.Table, sums: SumBounds) -> bool:
         """Add events; return False, and change no row, if they are not plain."""
         if not len(table) or (len(table) < ROWS_MIN and not len(self)):
             return bool(len(self))
+        if len(self) + len(table) > ROWS_MAX:
+            return False
         columns = Columns(table)
         keys = [columns.arrow(name) for name in self._keys.names]
         types = [_type_of(key) for key in keys]
@@ -93,10 +99,10 @@ class PlainFolds:
         self._types = types
         before, numbers = len(self), self._keys.number(columns)
         self._make_room(len(table), measured)
-        place = self._place[: len(table)]
-        rows = self._windows, self._owners, self._counts
-        place_in_windows(times, numbers, self._slide, self._state, self._latest, *rows, place)
-        self._fold(measured, place, before)
+        rows = empty(len(table))
+        found = self._windows, self._places, self._owners, self._counts
+        place_in_windows(times, numbers, self._slide, self._state, self._latest, *found, rows)
+        self._fold(measured, rows, before)
         return True
 
     def _read_times(self, columns: Columns) -> NDArray[np.int64] | None:
@@ -107,8 +113,6 @@ class PlainFolds:
         first = int(times[0]) // self._slide
         if scan_times(times)[0] >= 0 or (len(self) and first < self._state[0]):
             return None
-        if not len(self):
-            self._state[0] = first
         return times
 
     def _measure(self, columns: Columns, sums: SumBounds) -> Measures | None:
@@ -135,79 +139,72 @@ class PlainFolds:
         if len(self._keys) > len(self._latest):
             fresh = np.full(2 * len(self._keys) - len(self._latest), -1)
             self._latest = np.concatenate([self._latest, fresh])
-        rows, room = len(self), len(self) + more
+        room = len(self) + more + 1
         if room > len(self._counts):
-            self._windows, self._owners, self._counts = (
-                _longer(one, rows, 2 * room) for one in (self._windows, self._owners, self._counts)
-            )
+            longer = partial(_longer, used=len(self), room=2 * room)
+            self._windows, self._counts = longer(self._windows), longer(self._counts)
+            self._places, self._owners = longer(self._places), longer(self._owners)
             for one, found in measured.items():
                 known = self._moments.get(one, found)
-                self._moments[one] = known.with_parts(lambda part, _: _longer(part, rows, 2 * room))
-        if more > len(self._place):
-            self._place = np.empty(more, np.int64)
+                self._moments[one] = known.with_parts(lambda part, _: longer(part))
 
-    def _fold(self, measured: Measures, place: Codes, before: int) -> None:
+    def _fold(self, measured: Measures, rows: Codes, before: int) -> None:
         """Fold the values of events into their rows."""
         for one, found in measured.items():
             both = zip(found.parts, self._moments[one].parts, OPERATIONS, strict=True)
             for values, out, operation in both:
                 if values is not None and out is not None:
                     out[before : len(self)] = neutral_of(operation, values)
-                    fold_into(place, values, operation, out)
+                    fold_into(rows, values, operation, out)
 
     def stretches(self) -> Stretches:
         """Return the rows as stretches, for those of other events to join."""
-        rows = slice(0, len(self))
-        windows, counts = self._windows[rows], self._counts[rows]
-        keys = [values.take(self._owners[rows]) for values in self._values()]
-        moments = [self._taken(one, rows, counts) for one in self._moments]
+        every = np.arange(len(self))
+        windows, counts = self._windows[self._places[every]], self._counts[every]
+        keys = [values.take(self._owners[every]) for values in self._values()]
+        moments = [self._taken(one, every, counts) for one in self._moments]
         return Stretches(keys, windows, windows, counts, [*moments])
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Build the rows of all windows, by window and key."""
         select, values = self._select, self._values()
         check_count(np.full(1, len(self)), ROW_BYTES + 8 * len(self._moments))
-        order = self._order(values)
-        owners, windows, counts = self._owners[order], self._windows[order], self._counts[order]
-        keys = [one.take(owners) for one in values]
+        order, sizes = self._order(values)
+        counts = taken(self._counts, order)
+        windows = np.repeat(self._windows[: len(sizes)], sizes)
+        keys = [one.take(taken(self._owners, order)) for one in values]
         named = {one: self._taken(one, order, counts) for one in self._moments}
         table = window_rows(select, self._time, schema, keys, windows, counts, named)
         return finish_rows(select, table)
 
-    def _taken(self, one: Measure, rows: Any, counts: Codes) -> Moments:
-        return self._moments[one].with_parts(lambda part, _: part[rows])._replace(known=counts)
+    def _taken(self, one: Measure, rows: Codes, counts: Codes) -> Moments:
+        found = self._moments[one].with_parts(lambda part, _: taken(part, rows))
+        return found._replace(known=counts)
 
     def _values(self) -> list[pa.Array[Any]]:
         """Return the values of all keys, in the types of their columns."""
         arrays = self._keys.arrays()
         return [one.cast(kind) for one, kind in zip(arrays, self._types, strict=True)]
 
-    def _order(self, values: list[pa.Array[Any]]) -> Codes:
-        """Order the rows by window and key: they are sorted by key, then by window, by counting."""
-        windows, owners = self._windows[: len(self)], self._owners[: len(self)]
-        if not values:
-            return np.arange(len(self))
-        names = [str(number) for number in range(len(values))]
-        sort_keys: Any = [(name, "ascending") for name in names]
-        by_value = np.asarray(pc.sort_indices(pa.table(values, names), sort_keys=sort_keys))
-        rank = np.empty(len(by_value), np.int64)
-        rank[by_value] = np.arange(len(by_value))
-        by_key = _sorted(rank[owners], len(rank))
-        number = np.cumsum(np.diff(windows, prepend=windows[:1]) != 0)
-        return by_key[_sorted(number[by_key], int(number[-1]) + 1)]
-
-
-def _sorted(codes: Codes, size: int) -> Codes:
-    """Sort rows by codes below a size, stably, by counting."""
-    place, order = np.empty((2, len(codes)), np.int64)
-    order_by_code(codes, np.zeros(size + 1, np.int64), place)
-    scatter_rows(place, order)
-    return order
+    def _order(self, values: list[pa.Array[Any]]) -> tuple[Codes, Codes]:
+        """Order the rows by window and key, and count those of each window."""
+        ranks = np.zeros(1, np.int64)
+        if values:
+            names = [str(number) for number in range(len(values))]
+            sort_keys: Any = [(name, "ascending") for name in names]
+            by_value = np.asarray(pc.sort_indices(pa.table(values, names), sort_keys=sort_keys))
+            ranks = np.empty(len(by_value), np.int64)
+            ranks[by_value] = np.arange(len(by_value))
+        order, by_key = empty(len(self)), empty(len(self), np.int32)
+        places, owners = self._places[: len(self)], self._owners[: len(self)]
+        ends = np.zeros(int(self._state[2]), np.int64)
+        order_rows(places, owners, ranks, np.zeros_like(ranks), ends, by_key, order)
+        return order, np.diff(ends, prepend=0)
 
 
 def _longer(values: Numbers, used: int, room: int) -> Numbers:
     """Copy the values that are used to an array with room for more."""
-    longer = np.empty(room, values.dtype)
+    longer = empty(room, values.dtype)
     longer[:used] = values[:used]
     return longer
 

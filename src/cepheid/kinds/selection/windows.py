@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_times
+from cepheid.arrays.pool import empty
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.nanoseconds import type_of_times
 from cepheid.expressions.evaluate import evaluate_vector
@@ -241,13 +242,16 @@ def _edges(
 ) -> dict[str, Any]:
     if window.extent is Extent.NONE:
         return {}
-    starts = windows if ends is not None else windows * window.slide
+    starts = windows
+    if ends is None:
+        starts = np.multiply(windows, window.slide, out=empty(len(windows)))
+        ends = np.add(starts, window.within, out=empty(len(windows)))
     kind: pa.DataType | None = None
     if window.extent is not Extent.EVENTS:
         kind = type_of_times(schema.field(time).type)
     return {
         "window_start": pa.array(starts, kind),
-        "window_end": pa.array(starts + window.within if ends is None else ends, kind),
+        "window_end": pa.array(ends, kind),
     }
 
 

@@ -304,6 +304,12 @@ class TrendKind(TaskKind):
         found = tuple(thresholds_of(plan).values()) if drops_events(plan) else ()
         return found if found and all(found) else None
 
+    def sifts(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
+        """Build the function of ``keeps`` for a query whose events are kept, sorted and marked."""
+        kept = plan.lists_matches or plan.has_deadlines
+        # With SKIP, the order of all keys decides which mistake is reported first.
+        return self.keeps(plan) if kept and plan.type is not None and plan.skip is None else None
+
     def keeps(self, plan: TrendPlan) -> Callable[[Any], Any] | None:
         """Build a function that marks events that fit a variable; None if others matter too."""
         from cepheid.arrays.columns import read_bits
