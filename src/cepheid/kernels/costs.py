@@ -15,6 +15,7 @@ _RATES_S = {
     "prefix_wide.run_wide": 55e-6,
     "shared_lanes.run_shared": 25e-6,
     "shared_panes.run_shared_panes": 30e-6,
+    "shared_start_sums.sum_shared_starts": 12e-6,
     "shared_trailing.run_shared_trailing": 40e-6,
     "shared_trailing_counts.count_shared_trailing": 12e-6,
     "temporal_join.join": 10e-6,

@@ -10,9 +10,9 @@ counters of one start; a start that leaves takes P v away from them:
     start    v = Q e, kept until it leaves;    W + e
     leaves   W - P v
 
-Numbers are whole and wrap around at 2^64. P and Q may do so at any time; the sums are right as long
-as they are small, which the number of events in the window bounds: the caller gives the largest
-one. For plain programs without loops, and for counts only (``start_counters.py`` has the others).
+Numbers are whole and wrap around at 2^64. P and Q may do so at any time. The sums never do, as the
+kernel gives up when one exceeds what the caller allows. For plain programs in which no event
+follows one of its own kind, and for counts only (``start_counters.py`` has the others).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _leave(P, W, V, at, counts, head, tail, now, width, fresh, expiries, n, rows
 @kernel()
 def sum_starts(
     target, source, begins, counts, ts, codes, seg, fresh, width, until, expiries, most, P, Q, W,
-    V, at, place, out,
+    V, at, out,
 ):  # fmt: skip
     """Count the matches of all partitions.
 
@@ -70,15 +70,15 @@ def sum_starts(
     target, source, begins, seg, fresh, width, until, expiries, out
         As for ``start_counters.count_starts``.
     most
-        Events of a window by which the counts are certain to be exact as doubles.
+        The largest sum that is kept.
     P, Q, W
         Room for two matrices and a vector of whole numbers.
-    V, at, place
-        Room for the vector, the time and the event of each start.
+    V, at
+        Room for the vector and the time of each start.
 
     Returns
     -------
-    OK, or NARROW if a window has more events; and the number of rows.
+    OK, or NARROW if a sum is larger; and the number of rows.
     """
     rows, rounds, head, tail = 0, 0, 0, 0
     for n in range(seg.shape[0] - 1):
@@ -103,8 +103,6 @@ def sum_starts(
                 )
             # Without an active start all sums are zero, and no vector needs the matrices.
             if head < tail:
-                if i - place[head] >= most:
-                    return NARROW, 0
                 for s in range(source.shape[1]):
                     r = source[c, s]
                     if r < 0:
@@ -115,10 +113,12 @@ def sum_starts(
                     for q in range(W.shape[0]):
                         P[t, q] += P[r, q]
                         Q[q, r] -= Q[q, t]
+                if W[t] > most:
+                    return NARROW, 0
             if begins[c]:
                 for q in range(W.shape[0]):
                     V[tail, q] = Q[q, t]
-                at[tail], place[tail] = now, i
+                at[tail] = now
                 W[t] += 1
                 tail += 1
                 ended += counts[t]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.columns import KeyTable
 from cepheid.events.temporal import LONG_AGO
-from cepheid.kernels import shared_trailing, shared_trailing_counts
+from cepheid.kernels import shared_start_sums, shared_trailing, shared_trailing_counts
 from cepheid.kernels.derive import sort_by_key
 from cepheid.kernels.linear import NARROW, OK
 from cepheid.kinds.trend.program.job import Job
@@ -33,6 +33,7 @@ from cepheid.kinds.workload.shared_run import (
     split_by_member,
 )
 from cepheid.kinds.workload.shared_tables import SharedProgram
+from cepheid.kinds.workload.start_sum_tables import SUM_MAX, StartSumProgram, StartSums, are_cheaper
 from cepheid.kinds.workload.trailing_tables import TrailingCounts, TrailingProgram
 from cepheid.language import tree
 
@@ -58,6 +59,7 @@ class SharedTrailingRun:
     def __init__(self, program: SharedProgram) -> None:
         self.program = program
         self._trailing = TrailingProgram(program)
+        self._sums = StartSumProgram(program)
         self.events: SharedEvents | None = None
         self.reported = LONG_AGO
 
@@ -65,6 +67,7 @@ class SharedTrailingRun:
         """Copy the run, so that both can continue independently."""
         other = object.__new__(SharedTrailingRun)
         other.program, other._trailing = self.program, self._trailing
+        other._sums = self._sums
         other.events, other.reported = self.events, self.reported
         return other
 
@@ -128,9 +131,13 @@ class SharedTrailingRun:
         most = ROOM_BYTES // (25 + 16 * parts + 8 * mins) + len(self.program.group.members)
         found: list[SharedRows] = []
         begin = 0
+        sums = self._summed(call, dtype)
         while True:
             out = _rows(min(room, most), parts, mins)
-            status, begin, rows = self._call(call, begin, dtype, out)
+            if sums is not None:
+                status, begin, rows = self._sum(call, begin, sums, out)
+            else:
+                status, begin, rows = self._call(call, begin, dtype, out)
             if rows:
                 query, part, time, kind, numbers, values = (a[:rows].copy() for a in out)
                 key = events.key[seg[part]]
@@ -138,9 +145,27 @@ class SharedTrailingRun:
             if status == OK:
                 return found
             if status == NARROW:
-                dtype = WIDE
+                dtype, sums = dtype if sums is not None else WIDE, None
             elif not rows:
                 most *= 4
+
+    def _summed(self, call: _Call, dtype: np.dtype[Any]) -> StartSums | None:
+        """Return the arrays for sums over starts, if they count the events, at lower cost."""
+        sums = None if call.grouped or dtype != DOUBLE else self._sums.tables()
+        if sums is None or not len(call.codes):
+            return None
+        return sums if are_cheaper(sums, self._trailing.tables(), call.codes) else None
+
+    def _sum(
+        self, call: _Call, begin: int, sums: StartSums, out: tuple[NDArray[Any], ...]
+    ) -> tuple[int, int, int]:
+        """Run the kernel of sums from a partition on, as ``_call``."""
+        found: tuple[int, int, int] = shared_start_sums.sum_shared_starts(
+            call.events.ts, call.codes, call.seg, begin, call.fresh, call.width,
+            SUM_MAX // self._sums.size, *sums[:3], self._sums.room(sums, call.codes, call.seg),
+            out[:5],
+        )  # fmt: skip
+        return found
 
     def _most_rows(self, call: _Call) -> int:
         """Bound the number of rows: queries that events change when they come, and leave."""

@@ -408,10 +408,11 @@ def _describe_trailing(plan: TrendPlan) -> list[str]:
     if found:
         return [f"two stacks of matrices, because {found[0]}"]
     parts, extremes = parts_of(plan)
-    if len(parts) + len(extremes) == 1 and not any(t.recursive for t in plan.patterns):
+    follow_themselves = any(e.source == e.target for t in plan.patterns for e in t.edges)
+    if len(parts) + len(extremes) == 1 and not follow_themselves:
         return [
             "sums over all starts that the window holds; counters or two stacks of matrices in",
-            "steps whose windows may have more than 2^53 matches, or where events of a key tie",
+            "steps with a window of more than about 2^60 matches, or where events of a key tie",
         ]
     return [
         "counters for every start that the window holds; two stacks of matrices in steps whose",

@@ -1,14 +1,12 @@
 """Trailing windows by sums over all starts, or by counters for every start, instead of two stacks.
 
-Counts of patterns without loops take O(1) an event with sums. Other aggregates have counters where
-that costs less than two stacks. All are exact up to 2^53 matches, which sums never exceed; larger
-counts may differ in the last digit of a double.
+Counts take O(1) an event with sums, unless an event of the pattern may follow one of its own kind.
+Other aggregates have counters where that costs less than two stacks. All are exact up to 2^53
+matches; larger counts may differ in the last digit of a double.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +24,8 @@ EVENT_NS, COUNTER_NS, AGGREGATE_NS, STACK_NS = 30.0, 0.5, 4.0, 120.0
 stacks an entry of a matrix of every event."""
 
 
-EXACT = 1 << 53
-"""Doubles hold all whole numbers up to it."""
+SUM_MAX = 1 << 62
+"""The largest sum over starts; two of them fit into 64 bits."""
 
 
 class Changes(NamedTuple):
@@ -73,15 +71,14 @@ def count_by_starts(
         np.empty((rows_room, parts), np.complex128),
         np.empty((rows_room, mins), np.int64),
     )
-    summed = events_max(plain.target, source, begins, counts) if parts + mins == 1 else 0
-    if summed:
+    if parts + mins == 1 and SUM_MAX and are_summed(plain.target, source):
         starts = np.count_nonzero(begins[codes])
         square = (program.size, program.size)
         status, rows = start_sums.sum_starts(
             plain.target, source, begins, counts, events.ts, codes, seg, fresh, width, until,
-            expiries, summed, np.zeros(square, np.int64), np.zeros(square, np.int64),
-            np.zeros(program.size, np.int64), np.empty((starts, program.size), np.int64),
-            np.empty(starts, np.int64), np.empty(starts, np.int64), out,
+            expiries, SUM_MAX // program.size, np.zeros(square, np.int64),
+            np.zeros(square, np.int64), np.zeros(program.size, np.int64),
+            np.empty((starts, program.size), np.int64), np.empty(starts, np.int64), out,
         )  # fmt: skip
         if status == OK:
             return _changes(events, seg, rows, out)
@@ -108,43 +105,9 @@ def _changes(
     return Changes(events.key[seg[part]], *rest)
 
 
-def events_max(
-    target: NDArray[np.int64], source: NDArray[np.int64], begins: NDArray[np.bool_],
-    counts: NDArray[np.bool_],
-) -> int:  # fmt: skip
-    """Return the most events of a window by which sums over starts are exact, 0 if none are.
-
-    A match is a path of configurations without a loop, and an event extends to one of them only. So
-    m events have at most (m / l)^l matches for each path of length l.
-    """
-    edges = {(int(r), int(target[c])) for c in range(len(target)) for r in source[c] if r >= 0}
-    first = {int(target[c]) for c in np.flatnonzero(begins)}
-    paths: dict[int, int] = {}
-    ends, length = dict.fromkeys(first, 1), 1
-    while ends:
-        if length > len(counts):
-            return 0  # A loop.
-        paths[length] = sum(number for q, number in ends.items() if counts[q])
-        after: dict[int, int] = {}
-        for r, t in edges:
-            if r in ends:
-                after[t] = after.get(t, 0) + ends[r]
-        ends, length = after, length + 1
-    least, most = 0, EXACT
-    while least < most:
-        middle = (least + most + 1) // 2
-        least, most = (
-            (middle, most) if _matches_max(paths, middle) <= EXACT else (least, middle - 1)
-        )
-    return least
-
-
-def _matches_max(paths: Mapping[int, int], events: int) -> float:
-    """Bound the matches of so many events by the number of paths of each length."""
-    try:
-        return sum(number * (events / size) ** size for size, number in paths.items())
-    except OverflowError:
-        return inf
+def are_summed(target: NDArray[np.int64], source: NDArray[np.int64]) -> bool:
+    """Tell whether no event adds to a count that it also adds from, so sums can be taken back."""
+    return not (source == target[:, None])[target >= 0].any()
 
 
 def is_cheaper(size: int, parts: int, mins: int, events: int, active: int) -> bool:
