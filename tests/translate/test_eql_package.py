@@ -26,7 +26,7 @@ pytestmark = needs_eql
 ABSENT = ("bad_field", "missing_field", "fake_field", "null_field", "invalid_field_name")
 """Fields that queries name and no event has."""
 
-SAME = {"event": 159, "several": 46}
+SAME = {"event": 160, "several": 46}
 """How many of the 187 queries for events and 54 sequences and joins are carried over."""
 
 PAGE = Path(__file__).parents[2] / "docs/translate.md"
@@ -168,6 +168,24 @@ def test_random_unique_events_are_those_of_the_package() -> None:
         before = rng.choice(["", "", "| filter k == 1 "])
         after = rng.choice(["", "", "| filter x > 0 ", "| head 2", "| filter x > 0 | head 1"])
         query = f"any where x != {rng.randint(0, 3)} {before}| unique {keys} {after}"
+        jobs.append({"query": query, "events": _draw_events(rng)})
+    for job, expected in zip(jobs, judge(jobs), strict=True):
+        actual = _answer(job["query"], _table(job["events"]), PYTHON, "id")
+        assert actual == expected, (job["query"], job["events"])
+
+
+def test_random_first_and_last_events_are_those_of_the_package() -> None:
+    """The package takes the first or last events of those that came through the pipes before."""
+    rng = random.Random(13)
+    jobs: list[dict[str, Any]] = []
+    for _ in range(80):
+        before = rng.choice(["", "", "| filter k == 1 "])
+        cut = rng.choice(["tail", "tail", "head"])
+        behind = ["| filter x > 0 ", "| filter x > 0 | filter k == 1", "| filter j == 1 | head 1"]
+        if cut == "tail":
+            behind += ["", "", "| head 2"]
+        query = f"any where x != {rng.randint(0, 3)} {before}"
+        query += f"| {cut} {rng.randint(1, 6)} {rng.choice(behind)}"
         jobs.append({"query": query, "events": _draw_events(rng)})
     for job, expected in zip(jobs, judge(jobs), strict=True):
         actual = _answer(job["query"], _table(job["events"]), PYTHON, "id")

@@ -40,6 +40,8 @@ def write_query(text: str, settings: Settings, meaning: Meaning) -> Written:
         written = _unique(query.source, query.pipes, writer)
     elif any(pipe.name == "count" for pipe in query.pipes):
         written = _count(query.source, query.pipes, writer)
+    elif _cut_at(query.pipes) is not None:
+        written = _first_or_last(query.source, query.pipes, writer)
     else:
         written = _events(query.source, query.pipes, writer)
     try:
@@ -103,6 +105,50 @@ def _unique(events: tree.Events, pipes: tuple[tree.Pipe, ...], writer: Writer) -
     return f"{first} {then}"
 
 
+def _cut_at(pipes: tuple[tree.Pipe, ...]) -> int | None:
+    """Find the pipe that takes the last events, or the first ones before others are left out."""
+    for place, pipe in enumerate(pipes):
+        filtered = any(later.name == "filter" for later in pipes[place + 1 :])
+        if pipe.name == "tail" or (pipe.name == "head" and filtered):
+            return place
+        if pipe.name != "filter":
+            return None
+    return None
+
+
+def _first_or_last(events: tree.Events, pipes: tuple[tree.Pipe, ...], writer: Writer) -> str:
+    """Write events behind which there are no three others, for `tail 3`, or before which, `head`.
+
+    Pipes behind test these events.
+    """
+    place = _cut_at(pipes)
+    assert place is not None, "the caller has found the pipe"
+    cut, count = pipes[place], pipes[place].count()
+    if not 1 <= count <= CUT_MAX:
+        message = f"the pipe `{cut.name}` keeps {count} events here, and {CUT_MAX} at most are told"
+        raise CannotTranslateError(message)
+    tests = [writer.events(events), *(writer.condition(_only(one)) for one in pipes[:place])]
+    after, limit = [], ""
+    for pipe in pipes[place + 1 :]:
+        if pipe.name not in ("filter", "head") or limit:
+            message = f"the pipe `{pipe.name}` after `{cut.name}` has no counterpart"
+            raise CannotTranslateError(message)
+        if pipe.name == "filter":
+            after.append(writer.of("e1").condition(_only(pipe)))
+        else:
+            limit = f" LIMIT {pipe.count()}"
+    kept = [test for test in tests if test != "TRUE"]
+    where = f" WHERE {' AND '.join(kept)}" if kept else ""
+    others = ", ".join(f"found n{number}" for number in range(1, count + 1))
+    none = f"NOT SEQ({others})" if count > 1 else f"NOT {others}"
+    parts = f"found e1, {none}" if cut.name == "tail" else f"{none}, found e1"
+    conditions = f" WHERE {' AND '.join(after)}" if after else ""
+    return (
+        f"CREATE STREAM found AS SELECT * FROM log{where}; "
+        f"RETURN MATCHES PATTERN SEQ({parts}){conditions} TIES arrival{limit}"
+    )
+
+
 def _count(events: tree.Events, pipes: tuple[tree.Pipe, ...], writer: Writer) -> str:
     """Write how many events there are, or how many of each value of the keys, NULL among them."""
     place = next(at for at, pipe in enumerate(pipes) if pipe.name == "count")
@@ -130,6 +176,9 @@ def _count(events: tree.Events, pipes: tuple[tree.Pipe, ...], writer: Writer) ->
         f"SELECT {listed}, COUNT(*) AS `count` FROM found GROUP BY {listed}"
     )
 
+
+CUT_MAX = 16
+"""Events of `tail` and of `head` before other pipes: their query names as many."""
 
 _PLACES = {"filter": 1, "sort": 2, "head": 3}
 """The order in which a SELECT takes its clauses."""
