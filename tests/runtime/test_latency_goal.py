@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from tests.runtime.test_stream import cut, events_of, read_stream, sentinel, wri
 
 from cepheid import metrics
 from cepheid.api import query
-from cepheid.interfaces.stream_command import goal_of, limited
+from cepheid.interfaces import stream_command
+from cepheid.interfaces.stream_command import beginning, goal_of, limited, stream_in
 from cepheid.interfaces.stream_options import Options
 from cepheid.jobs.latency_goal import (
     FULL,
@@ -240,6 +242,64 @@ def test_a_query_that_runs_is_held_to_its_goal(
     assert re.search(r"cepheid_latency_goal_seconds\{.*\} 0.002\n", page)
     assert re.search(r"cepheid_decisions\{.*\} 1\n", page)
     assert same(spark.read.parquet(str(tmp_path / "rows")).toArrow(), q.run(events).to_pylist())
+
+
+@pytest.mark.spark
+def test_the_command_changes_a_limit_without_a_new_start(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = events_of()
+    folder = write_files(tmp_path / "events", [*cut(events, 14), sentinel(events, 60)])
+    q = query(
+        "RETURN key, COUNT(*) PATTERN SEQ(A, B) WHERE [key] GROUP-BY key WITHIN 9 s SLIDE 9 s"
+    )
+    started: list[Any] = []
+    start = stream_command.start
+
+    def starting(*given: Any, **more: Any) -> Any:
+        started.append(start(*given, **more))
+        return started[-1]
+
+    def stop_at_the_end() -> None:
+        while not started or sum(map(taken, range(15))) < 15:
+            time.sleep(0.2)
+        started[-1].processAllAvailable()
+        time.sleep(2)  # The last look, at a micro-batch that changes nothing.
+        started[-1].stop()
+
+    def taken(number: int) -> int:
+        return files_in(tmp_path / "state", number)
+
+    monkeypatch.setattr(stream_command, "start", starting)
+    monkeypatch.setattr(stream_command, "FIRST_FILES", 1)
+    asked = (str(folder), str(tmp_path / "rows"), tmp_path / "state", "0 seconds")
+    ended = threading.Thread(target=stop_at_the_end, daemon=True)
+    ended.start()
+    stream_in(spark, q, Options(*asked, latency="2 ms", buckets=2))
+    ended.join()
+    assert len(started) == 1
+    found = [taken(number) for number in range(15) if taken(number)]
+    assert (found[0], max(found), sum(found)) == (1, 4, 15)
+    assert [one.limit for one in decided(str(started[0].id))] == [4]
+    assert same(spark.read.parquet(str(tmp_path / "rows")).toArrow(), q.run(events).to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("given", "files", "rows"),
+    [
+        ({}, 4, None),
+        ({"source": "kafka://host:9092/topic"}, None, 50_000),
+        ({"files": 7}, 7, None),
+        ({"source": "kafka://host:9092/topic", "rows": 7}, None, 7),
+        ({"latency": None}, None, None),
+    ],
+)
+def test_a_command_with_a_goal_begins_with_a_limit(
+    given: dict[str, Any], files: int | None, rows: int | None
+) -> None:
+    usual = {"source": "events", "sink": "rows", "checkpoint": Path("state"), "watermark": "1 s"}
+    found = beginning(Options(**(usual | {"latency": "1 s"} | given)))
+    assert (found.files, found.rows) == (files, rows)
 
 
 def files_in(checkpoint: Path, number: int) -> int:
