@@ -297,7 +297,12 @@ def test_the_command_changes_a_limit_without_a_new_start(
 def test_a_command_with_a_goal_begins_with_a_limit(
     given: dict[str, Any], files: int | None, rows: int | None
 ) -> None:
-    usual = {"source": "events", "sink": "rows", "checkpoint": Path("state"), "watermark": "1 s"}
+    usual: dict[str, Any] = {
+        "source": "events",
+        "sink": "rows",
+        "checkpoint": Path("state"),
+        "watermark": "1 s",
+    }
     found = beginning(Options(**(usual | {"latency": "1 s"} | given)))
     assert (found.files, found.rows) == (files, rows)
 
