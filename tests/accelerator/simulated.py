@@ -71,6 +71,34 @@ def shared_array(shared: Any, shape: Any, dtype: Any) -> Any:
     return shared._allocations[place]
 
 
+ATTRIBUTES = frozenset({"shape", "strides", "dtype", "size", "ndim", "flags", "nbytes", "squeeze"})
+"""What an array on a device tells; the simulator passes all questions on to NumPy."""
+
+
+def restrict_arrays(cuda: Any) -> None:
+    """Refuse what arrays on a device cannot do: fancy indices, NumPy's methods, odd shapes."""
+    arrays: Any = sys.modules["numba.cuda.simulator.cudadrv.devicearray"].FakeCUDAArray
+    item, allocate = arrays.__getitem__, cuda.device_array
+
+    def attribute(own: Any, name: str) -> Any:
+        if name not in ATTRIBUTES:
+            raise AttributeError(name)
+        return getattr(own._ary, name)
+
+    def checked_item(own: Any, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        assert all(isinstance(part, int | np.integer | slice) for part in parts), index
+        return item(own, index)
+
+    def device_array(shape: Any, *args: Any, **options: Any) -> Any:
+        whole = isinstance(shape, int) or all(isinstance(n, int | np.integer) for n in shape)
+        assert whole, "a device takes a number of Python, or a tuple"
+        return allocate(shape, *args, **options)
+
+    arrays.__getattr__, arrays.__getitem__ = attribute, checked_item
+    cuda.device_array = device_array
+
+
 def install() -> None:
     """Change the simulator of this process, if it is in use."""
     from numba import cuda
@@ -98,3 +126,4 @@ def install() -> None:
     api.threading = SimpleNamespace(current_thread=lambda: _current[0])
     api.FakeCUDAShared.array = shared_array
     watch_kernels(cuda)
+    restrict_arrays(cuda)
