@@ -28,6 +28,7 @@ from cepheid.jobs.sources import source_of
 from cepheid.kinds.selection.operators import ON_CPU, Operators
 from cepheid.plans.plan import (
     Evaluator,
+    PipelinePlan,
     Plan,
     RowPatternPlan,
     SelectPlan,
@@ -102,7 +103,7 @@ def least_rows(plan: Plan) -> int:
         return SMALL_JOIN if plan.thresholds else NEVER
     if isinstance(plan, TrendPlan):
         return _least_of_pattern(plan)
-    if isinstance(plan, SituationPlan | RowPatternPlan):
+    if isinstance(plan, SituationPlan | RowPatternPlan | PipelinePlan):
         return NEVER
     if not isinstance(plan, SelectPlan):
         return SMALL_PATTERN

@@ -20,8 +20,14 @@ from cepheid.plans.plan import BASE_STREAM, PipelinePlan
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from cepheid.jobs.device_jobs import DeviceJob
     from cepheid.jobs.local_jobs import LocalJob
     from cepheid.kinds.pipeline.steps import PipelineSteps
+
+NOT_STEPPED = (
+    "a GPU runs pipelines of situations, SELECT over one stream, and aggregates with SLIDE"
+)
+"""Other stages need all of their events at once."""
 
 
 class PipelineKind(SteppedKind):
@@ -49,6 +55,17 @@ class PipelineKind(SteppedKind):
         from cepheid.kinds.pipeline.steps import LocalPipeline
 
         return LocalPipeline(plan)
+
+    def why_not_on_device(self, plan: PipelinePlan) -> str:
+        """Explain why a pipeline cannot run on a GPU; empty if all of its stages can live."""
+        plans = [stage.plan for stage in plan.stages]
+        return NOT_STEPPED if any(kind_of(p).why_not_live_on_device(p) for p in plans) else ""
+
+    def device_job(self, plan: PipelinePlan) -> DeviceJob:
+        """Create the job that a GPU runs, stage by stage."""
+        from cepheid.kinds.pipeline.device import DevicePipeline
+
+        return DevicePipeline(plan)
 
     def rows_behind(self, plan: PipelinePlan, schema: pa.Schema) -> int:
         """Compute how far behind the watermark rows may still come, in ticks."""

@@ -9,7 +9,7 @@ watermark by that lag, and so are the base events that it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,9 +27,12 @@ from cepheid.jobs.steps import Lags, Steps, run_steps, step_in_halves, take_unti
 from cepheid.jobs.tables import pack_table, unpack_table, with_columns
 from cepheid.kinds.pipeline.continuing import states_of_stages
 from cepheid.kinds.pipeline.inputs import Inputs, as_events, event_schema, times_in
-from cepheid.plans.plan import BASE_STREAM, PipelinePlan, StagePlan
+from cepheid.plans.plan import BASE_STREAM, PipelinePlan, Plan, StagePlan
 
 FORMAT = Format("pipeline", 1, "a pipeline")
+
+StepsOf = Callable[[Plan, pa.Schema], Steps[Any]]
+"""Creates the step function of a stage over events of a schema."""
 
 
 class PipelineState(NamedTuple):
@@ -74,12 +77,12 @@ class PipelineSteps(NamedTuple):
     stages: tuple[Stage, ...]
 
     @staticmethod
-    def of(plan: PipelinePlan, schema: pa.Schema) -> PipelineSteps:
-        """Create the step function of all stages."""
+    def of(plan: PipelinePlan, schema: pa.Schema, steps_of: StepsOf | None = None) -> PipelineSteps:
+        """Create the step function of all stages; ``steps_of`` creates that of one."""
         if plan.columns is not None:
             names = present(schema.names, plan.columns)
             schema = pa.schema([schema.field(name) for name in names])
-        return PipelineSteps(plan, schema, tuple(_stages(plan, schema)))
+        return PipelineSteps(plan, schema, tuple(_stages(plan, schema, steps_of)))
 
     @property
     def batch_rows(self) -> int:
@@ -289,11 +292,12 @@ def run_stage(
     return state, pa.concat_tables(full)
 
 
-def _stages(plan: PipelinePlan, schema: pa.Schema) -> Iterator[Stage]:
+def _stages(plan: PipelinePlan, schema: pa.Schema, steps_of: StepsOf | None) -> Iterator[Stage]:
     schemas, lags = [schema], [0]
     for number, stage in enumerate(plan.stages):
         inputs = Inputs.of(plan, number, schemas)
-        job = kind_of(stage.plan).stage_steps(stage.plan, inputs.schema)
+        made = steps_of or kind_of(stage.plan).stage_steps
+        job = made(stage.plan, inputs.schema)
         events = pa.schema([])
         if number < len(plan.stages) - 1:
             events = event_schema(stage, plan.time, plan.type or "", job.nothing().schema)
