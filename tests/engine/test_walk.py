@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from cepheid.api import query
 from cepheid.kernels.neighbours import find_previous
+from cepheid.kinds.trend import local
 from cepheid.kinds.trend.listing import walk
 from cepheid.kinds.trend.listing.enumerate import MATCHES_ROOM
 from cepheid.kinds.trend.windows import match_windows
@@ -129,21 +131,28 @@ def check(text: str, table: pa.Table, rows: int, room: int) -> None:
         assert all(made), "whatever the events"
 
 
+def in_steps() -> mock._patch[Any]:
+    """List matches of one event as all others are, not by a filter of the whole table."""
+    return mock.patch.object(local, "lists_one_event", return_value=False)
+
+
 SINGLE = ["A", "SEQ(A, NOT B WITHIN 2 us)", "SEQ(NOT C WITHIN 3 us, A)", "SEQ(A, NOT NEXT B)"]
 
 
 @given(
     st.sampled_from(SINGLE), st.sampled_from(["", "WHERE [key]", "WHERE [key] AND A.x > 1"]),
-    st.sampled_from(WINDOWS[:4]), tables(), st.integers(1, 12), st.sampled_from([1, MATCHES_ROOM]),
+    st.sampled_from([*WINDOWS[:4], "", "LIMIT 2"]), tables(), st.integers(1, 12),
+    st.sampled_from([1, MATCHES_ROOM]),
 )  # fmt: skip
 def test_matches_of_one_event_are_filtered(
     pattern: str, where: str, window: str, table: pa.Table, rows: int, room: int
 ) -> None:
     text = f"RETURN A.x, A.ts PATTERN {pattern} {where} {window}"
     plan = TrendPlan.of(query(text, schema=table.schema).plan)
-    with backwards():
+    with backwards(), in_steps():
         expected = run_table(plan, table)
-    with counted() as made, mock.patch.object(walk, "MATCHES_ROOM", room):
+    assert run_table(plan, table).to_pylist() == expected.to_pylist()
+    with in_steps(), counted() as made, mock.patch.object(walk, "MATCHES_ROOM", room):
         assert run_table(plan, table).to_pylist() == expected.to_pylist()
         assert run_table(plan, table, batch_rows=rows).to_pylist() == expected.to_pylist()
     assert all(made), "no event is looked up"

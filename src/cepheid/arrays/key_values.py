@@ -210,12 +210,14 @@ class KeyValues:
         first, table = self._range
         # With 64 bits, so that the difference of narrow numbers does not wrap.
         lowest = np.int64(first)
-        if min(missing, len(table)) >= INDEX_FROM:
+        dense = len(table) <= SPARSE_MAX * missing
+        # The first values of a table are told apart by it alone.
+        if min(missing, len(table)) >= INDEX_FROM and (self._count or not dense):
             self._use_index(pa.int64())
-        if len(table) <= SPARSE_MAX * missing:
+        if dense:
             mark_shifted(values, lowest, table)
             places = np.flatnonzero(table == MARKED)
-            table[places] = self.add(pa.array(places + lowest))
+            table[places] = self._add_new(places + lowest)
             self._look_up(values, numbers)
             return
         rows: Any = slice(None) if missing == len(values) else np.flatnonzero(numbers < 0)
@@ -223,6 +225,14 @@ class KeyValues:
         new = unknown if self._owns_index else np.unique(unknown)
         table[new - lowest] = self.add(pa.array(new))
         numbers[rows] = table[unknown - lowest]
+
+    def _add_new(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of distinct values, which are new if there were none before."""
+        if self._count:
+            return self.add(pa.array(values))
+        self._array, self._count = pa.array(values), len(values)
+        self._index, self._owns_index = None, False
+        return np.arange(len(values))
 
     def _look_up(self, values: NDArray[Any], numbers: NDArray[np.int64]) -> int:
         """Fill the numbers of values from the table; return how many have none there."""

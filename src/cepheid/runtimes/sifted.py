@@ -14,10 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cepheid.arrays.columns import Columns, read_times
+from cepheid.jobs.local_jobs import slices_of
 from cepheid.kernels.columns import scan_times
 
 SHARE_MAX = 0.5
 """If a larger share of the first events is relevant, the others are not looked at."""
+
+PIECE_ROWS = 1 << 18
+"""Events that are looked at together."""
 
 
 class UnorderedError(Exception):
@@ -42,19 +46,24 @@ def sifted(
         If an event is earlier than the one before it, and some were left out.
     """
     last: int | None = None
-    is_first = True
-    for table in tables:
-        if keeps is None or not len(table):
-            yield Read(table, len(table))
+    for read in tables:
+        if keeps is None:
+            yield Read(read, len(read))
             continue
-        columns = Columns(table)
-        times = read_times(columns, time)
-        if scan_times(times)[0] >= 0 or (last is not None and times[0] < last):
-            raise UnorderedError
-        last = int(times[-1])
-        rows = np.flatnonzero(keeps(columns))
-        if is_first and len(rows) > SHARE_MAX * len(table):
-            keeps = None
-        is_first = False
-        left = table if keeps is None or len(rows) == len(table) else table.take(rows)
-        yield Read(left, len(table))
+        # Small pieces, whose masks stay in the caches and take no new memory of the system.
+        for table in slices_of(read, PIECE_ROWS):
+            columns = Columns(table)
+            times = read_times(columns, time)
+            if not len(times):
+                yield Read(table, 0)
+                continue
+            if scan_times(times)[0] >= 0 or (last is not None and times[0] < last):
+                raise UnorderedError
+            rows = np.flatnonzero(keeps(columns))
+            if last is None and len(rows) > SHARE_MAX * len(table):
+                # Whole tables need not be put together again.
+                keeps = None
+                yield Read(read, len(read))
+                break
+            last = int(times[-1])
+            yield Read(table if len(rows) == len(table) else table.take(rows), len(table))

@@ -30,6 +30,7 @@ from cepheid.kinds.trend.windows.list_step import (
 )
 from cepheid.kinds.trend.windows.marker import Marker
 from cepheid.kinds.trend.windows.match_tables import MATCH_ID
+from cepheid.kinds.trend.windows.one_event import list_one_event, lists_one_event
 from cepheid.kinds.trend.windows.plain_windows import counts_plainly, plain_windows, shares_cache
 from cepheid.kinds.trend.windows.step import PartitionState, close, feed
 from cepheid.memory_limits import Gathered, collect
@@ -170,6 +171,9 @@ class LocalMatches(NamedTuple):
         if self.job.marked is not None:
             inner = LocalMatches(lower(self.job.plan))
             return inner.answer_table(Marker(self.job.marked).mark(table), rows)
+        if lists_one_event(self.job, table.schema, len(table)):
+            tables = collect([list_one_event(self.job, table)], self.gathered)
+            return pa.concat_tables([self.nothing(table.schema), *tables])
         return self.answer(self.cut(table, rows), table.schema)
 
     def nothing(self, schema: pa.Schema) -> pa.Table:

@@ -71,7 +71,7 @@ def is_walked(question: Question, template: Template) -> bool:
     """Check whether a walk can list the matches of a template, unless events have one time."""
     if template.guards or question.listed or question.links is not None:
         return False
-    if _is_one_event(template):
+    if is_one_event(template):
         return True
     if question.semantics in _FREE:
         return not question.relations
@@ -80,7 +80,7 @@ def is_walked(question: Question, template: Template) -> bool:
     return len(question.relations) <= PAIRS_MAX and not any(r.rest for r in question.relations)
 
 
-def _is_one_event(template: Template) -> bool:
+def is_one_event(template: Template) -> bool:
     """Check whether every match is one event of one variable; NOT has variants of it (§2.12)."""
     return template.single and len(template.finals) == 1
 
@@ -107,7 +107,7 @@ class Walker:
     ) -> None:  # fmt: skip
         self.question, self.template, self._windowed = question, template, windowed
         self.stamp, self.low = stamp, low
-        self.fits = self._single = _is_one_event(template)
+        self.fits = self._single = is_one_event(template)
         if self._single:
             return
         self.tables = _tables(question, template)
