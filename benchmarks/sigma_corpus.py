@@ -150,7 +150,7 @@ def _fired(rules: Iterable[Translated], tests: list[Test], at: Path) -> Counter[
         out.writelines(json.dumps(one) + "\n" for one in numbered)
     columns = EventColumns("ts", "Channel", "us", None)
     ready = ready_rules(find_rules(str(at / "rules")), columns)
-    found = detect(ready, [str(at / "events.jsonl")], Refusals(ready))
+    found = detect(ready, {"": (str(at / "events.jsonl"),)}, Refusals(ready))
     return Counter((alert.rule, alert.row["test"]) for alert in found.alerts)
 
 

@@ -87,6 +87,19 @@ def test_events_in_any_order_give_the_same_alerts(tmp_path: Path) -> None:
     assert found == [40, 40, 40]
 
 
+def test_of_many_absent_fields_some_are_named(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    names = [f"f{number:02}" for number in range(30)]
+    for name in names:
+        text = f"SELECT * FROM log WHERE {name} = 1"
+        (tmp_path / "rules" / f"{name}.cq").write_text(text)
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"ts": "2026-01-31T10:00:00Z", "type": "a"}')
+    done = _run("detect", str(tmp_path / "rules"), "--input", str(events))
+    told = f"which are NULL: {', '.join(names[:20])} and 10 others\n"
+    assert told in done.output
+
+
 def test_alerts_have_the_rule_its_tags_and_the_events(rules: Path, tmp_path: Path) -> None:
     events, alerts = tmp_path / "events.jsonl", tmp_path / "alerts.jsonl"
     events.write_text("\n".join(map(json.dumps, EVENTS)))

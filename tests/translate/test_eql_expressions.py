@@ -246,8 +246,12 @@ REFUSED = [
     "head 3 | count",
     "count | head 1",
     "count t | sort key",
-    "tail 3",
-    "head 3 | filter n > 1",
+    "tail 3 | sort n",
+    "tail 17",
+    "tail 0",
+    "tail 2 | tail 1",
+    "head 1000 | filter n > 1",
+    "sort n | tail 3",
     "unique_count t",
     "head 1.5",
 ]
@@ -258,6 +262,28 @@ REFUSED += ["head 3 | unique t", "unique t | tail 1", "unique t | head 1 | filte
 def test_other_pipes_are_refused(pipes: str) -> None:
     with pytest.raises(CannotTranslateError, match="the pipe `"):
         write_query(f"p where true | {pipes}", SETTINGS, ELASTICSEARCH)
+
+
+CUT = {
+    "tail 2": [3, 4],
+    "tail 1": [4],
+    "tail 9": [0, 1, 2, 3, 4],
+    "filter n > 1 | tail 2": [2, 4],
+    "tail 3 | filter n > 1": [2, 4],
+    "tail 3 | head 1": [2],
+    "head 3 | filter n > 1": [1, 2],
+    "head 3 | filter n > 1 | head 1": [1],
+}
+
+
+@pytest.mark.parametrize("pipes", CUT)
+def test_first_and_last_events(pipes: str) -> None:
+    table = pa.table({"ts": [0, 1, 1, 2, 2], "kind": ["p"] * 5, "n": [1, 2, 3, 1, 4]})
+    table = table.append_column("place", pa.array(range(5)))
+    written = write_query(f"p where true | {pipes}", SETTINGS, ELASTICSEARCH)
+    rows = cepheid.query(written.query, type="kind").run(table).to_pylist()
+    assert [row["events"][0]["place"] for row in rows] == CUT[pipes]
+    assert not written.notes
 
 
 def test_long_and_deep_queries_are_refused() -> None:

@@ -115,7 +115,7 @@ def test_every_dialect_has_its_own_name() -> None:
 def test_the_command_writes_rules_and_a_report(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "good.eql").write_text('process where name : "CMD*"')
-    (tmp_path / "in" / "bad.eql").write_text("process where true | tail 3")
+    (tmp_path / "in" / "bad.eql").write_text("process where true | unique_count pid")
     words = ["translate", "--from", "eql", str(tmp_path / "in"), "-o", str(tmp_path / "out")]
     done = CliRunner().invoke(app.typer(), [*words, "--report", str(tmp_path / "report.json")])
     assert done.exit_code == 1, done.output  # One rule is not carried over.
@@ -125,3 +125,16 @@ def test_the_command_writes_rules_and_a_report(tmp_path: Path) -> None:
     assert "LOWER(name) LIKE 'cmd%'" in rule.query
     again = CliRunner().invoke(app.typer(), words)
     assert "exists already" in str(again.exception)
+
+
+def test_a_folder_is_made_only_for_rules(tmp_path: Path) -> None:
+    file = tmp_path / "one.eql"
+    file.write_text("process where true | unique_count pid")
+    words = ["translate", "--from", "eql", str(file), "-o", str(tmp_path / "out")]
+    assert CliRunner().invoke(app.typer(), words).exit_code == 1
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    file.write_text("process where pid > 1")
+    done = CliRunner().invoke(app.typer(), words)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "one.cq").is_file()

@@ -16,6 +16,8 @@ from cepheid.interfaces.rule_queries import EventColumns, Refusals, ready_rules
 
 FORMATS = ("ecs", "ocsf")
 WATERMARK = "10 seconds"
+ABSENT_SHOWN = 20
+"""Fields of rules that no event has: a thousand rules name hundreds."""
 ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 """The formats of files of a live stream, by their ends; others are Parquet."""
 
@@ -117,7 +119,10 @@ def detect(
     notify(notices)
     for names, absent in found.absent.items():
         of = "" if logs is None else f" of {' and '.join(name or 'no log' for name in names)}"
-        complain(f"notice: no event{of} has these fields, which are NULL: {', '.join(absent)}")
+        told = ", ".join(absent[:ABSENT_SHOWN])
+        if len(absent) > ABSENT_SHOWN:
+            told += f" and {len(absent) - ABSENT_SHOWN:,} others"
+        complain(f"notice: no event{of} has these fields, which are NULL: {told}")
     if output is None:
         for line in alert_lines(found.alerts, format_):
             say_data(line)

@@ -65,7 +65,7 @@ def translate(
     if report is not None and report.suffix.lower() not in REPORTS:
         message = f"--report must end in {', '.join(REPORTS)}"
         raise WrongUseError(message)
-    if output is not None and output.exists():
+    if output is not None and output.exists() and not _is_empty(output):
         message = f"--output {output} exists already: name a new folder"
         raise WrongUseError(message)
     if not path.exists():
@@ -100,6 +100,10 @@ def translate(
     if any(rule.reasons for rule in rules):
         complain("rules that are not carried over have no file; the report says why")
         raise SystemExit(1)
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _settings(

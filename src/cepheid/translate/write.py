@@ -13,19 +13,20 @@ STEM_LENGTH_MAX = 80
 
 
 def write_rules(rules: Iterable[Translated], folder: Path) -> int:
-    """Write the rules that are carried over to a new folder; return their number."""
-    folder.mkdir(parents=True)
+    """Write the rules that are carried over to a new or empty folder; return their number.
+
+    Without such rules there is no folder.
+    """
+    carried = [rule for rule in rules if not rule.reasons]
+    if carried:
+        folder.mkdir(parents=True, exist_ok=folder.is_dir() and not any(folder.iterdir()))
     stems: dict[str, int] = {}
-    written = 0
-    for rule in rules:
-        if rule.reasons:
-            continue
+    for rule in carried:
         stem = _OTHER.sub("-", rule.name.lower()).strip("-")[:STEM_LENGTH_MAX] or "rule"
         count = stems[stem] = stems.get(stem, 0) + 1
         name = stem if count == 1 else f"{stem}--{count}"
         (folder / f"{name}.cq").write_text(rule_text(rule), encoding="utf-8")
-        written += 1
-    return written
+    return len(carried)
 
 
 def rule_text(rule: Translated) -> str:
