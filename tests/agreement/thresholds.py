@@ -15,6 +15,7 @@ from cepheid.kinds.row_pattern import ahead, find, recognize
 from cepheid.kinds.selection import windows as select_windows
 from cepheid.kinds.situation import stretches
 from cepheid.kinds.sweep import grid, run
+from cepheid.kinds.trend.listing import walk
 from cepheid.kinds.trend.look_back import overlapping, planes, prefix_sums
 from cepheid.kinds.trend.program import apart_state, linear_state, open_keys, row_order
 from cepheid.kinds.trend.windows import panes, start_counters, step, summaries
@@ -42,12 +43,14 @@ THRESHOLDS: tuple[tuple[Any, str, float], ...] = (
     (row_order, "ROWS_MIN", 0),
     (run, "BLOCK_EVENTS", 2),
     (run, "GRID_EVENTS", 2),
+    (segments, "DIVIDED_ROWS", 1),
     (segments, "EXPANDED_ROWS", 2),
     (select_windows, "FEW_WINDOWS", 0),
     (start_counters, "STACK_NS", MANY),
     (step, "LARGE_ROWS", 0),
     (stretches, "BLOCK_ROWS", 2),
     (summaries, "PANE_EVENTS_MIN", 1),
+    (walk, "ROOM_MAX", 0),
 )
 
 
