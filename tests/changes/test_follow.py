@@ -350,6 +350,8 @@ def test_explain_tells_what_a_change_costs() -> None:
     assert "because the indexed evaluator keeps events" in told
     told = cepheid.query(MORE["situations"]).explain(changes=True)
     assert "before and after, over all events, with its key" in told
+    told = cepheid.query(MORE["named like a key"]).explain(changes=True)
+    assert "over all events, of every key, which rows do not show" in told
     assert "all of its values" in told
 
 

@@ -25,7 +25,7 @@ from cepheid.plans.needs import LIVE_ON_DEVICE, Needs
 from cepheid.plans.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
@@ -236,13 +236,9 @@ class Kind(ABC):
         del plan
         return None
 
-    def shows(self, plan: Any, columns: Iterable[str]) -> frozenset[str]:
-        """Name the attributes that all rows show, and the columns that show a time.
-
-        ``columns`` are those of the rows. One that AS calls like an attribute does not show it.
-        """
-        shown = (split.inputs[0] for split in self.splits(plan).splits if split.outputs)
-        return frozenset({"window_start", "te"} & {*columns}).union(shown)
+    def shows(self, plan: Any) -> frozenset[str]:
+        """Name the attributes that all rows show (§18.6); AS may call another column like one."""
+        return frozenset(one.inputs[0] for one in self.splits(plan).splits if one.outputs)
 
     def limits_rows(self, plan: Any) -> bool:
         """Check whether a query returns only some of its rows, by LIMIT."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cepheid.jobs.changes.near import near
 from cepheid.jobs.explain_parts import Section, draw_sections
 from cepheid.jobs.kind import kind_of
 from cepheid.plans.plan import Plan
@@ -23,12 +24,14 @@ def _sections(plan: Plan) -> list[Section]:
     if not why:
         told = "a change replaces a block of events and O(log n) products"
         return [("repair", ["a tree of matrices for every key and pane", told]), row]
-    splits = kind.splits(plan)
-    names = () if splits.by_row else tuple(one.inputs[0] for one in splits.splits)
-    reach = kind.reach(plan)
+    names, reach = near(plan)
     part = "all events" if reach is None else f"events at most {_length(plan, reach)} from a change"
     if names:
         part += f", with its {', '.join(names)}"
+    splits = kind.splits(plan)
+    keys = () if splits.by_row else tuple(one.inputs[0] for one in splits.splits)
+    if keys and not names:
+        part += f", of every {', '.join(keys)}, which rows do not show"
     return [("compute anew", [f"before and after, over {part}", f"because {why}"]), row]
 
 

@@ -7,16 +7,10 @@ cut by keys, and by times, that rows show; two rows of different parts differ th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from cepheid.jobs.kind import kind_of
 from cepheid.plans.plan import Plan
-
-_WHOLE = "events"
-"""The column of matches that shows whole events."""
-_TIMES = ("window_start", "te")
-"""Columns of windows, and of situations, that show a time."""
 
 
 class Near(NamedTuple):
@@ -26,15 +20,12 @@ class Near(NamedTuple):
     reach: int | None
 
 
-def near(plan: Plan, columns: Iterable[str]) -> Near:
-    """Choose what may cut the table into parts, given the columns of rows."""
+def near(plan: Plan) -> Near:
+    """Choose what may cut the table into parts."""
     kind = kind_of(plan)
     splits, reach = kind.splits(plan), kind.reach(plan)
     keys = () if splits.by_row else tuple(one.inputs[0] for one in splits.splits)
-    shown = kind.shows(plan, columns)
-    if kind.row_key(plan) is not None or _WHOLE in shown:
+    if kind.row_key(plan) is not None:
         return Near(keys, reach)
-    return Near(
-        keys if shown.issuperset(keys) else (),
-        None if shown.isdisjoint((*_TIMES, plan.time)) else reach,
-    )
+    shown = kind.shows(plan)
+    return Near(keys if shown.issuperset(keys) else (), reach if plan.time in shown else None)

@@ -52,7 +52,7 @@ class Recomputes:
 
     def __init__(self, plan: Plan, schema: pa.Schema) -> None:
         self.plan, self.schema, self.job = plan, schema, local_job(plan)
-        self.names, self.reach = near(plan, self.nothing().column_names)
+        self.names, self.reach = near(plan)
         self.events = schema.append(pa.field(PLACE, pa.int64())).empty_table()
         self._begun = False
 

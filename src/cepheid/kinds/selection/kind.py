@@ -29,7 +29,7 @@ from cepheid.plans.selection import Extent
 from cepheid.plans.selection import SelectKind as Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from cepheid.jobs.derived import Derivation, Splits
     from cepheid.jobs.device_jobs import DeviceJob
@@ -206,11 +206,6 @@ class SelectKind(Kind):
         whole = plan.select.window.extent is Extent.NONE
         keys = tuple(key.name for key in plan.select.keys)
         return keys + (() if whole else ("window_start", "window_end"))
-
-    def shows(self, plan: SelectPlan, columns: Iterable[str]) -> frozenset[str]:
-        """Name the attributes that columns hold unchanged, whatever they are called."""
-        del columns
-        return frozenset(one.inputs[0] for one in self.splits(plan).splits if one.outputs)
 
     def lives_as_stage(self, plan: SelectPlan) -> bool:
         """Check for a join whose rows follow from a state, and not from Spark's join alone."""

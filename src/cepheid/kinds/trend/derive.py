@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from cepheid.jobs.derived import (
@@ -20,7 +18,7 @@ from cepheid.jobs.derived import (
 from cepheid.kinds.trend.planning.needs import judged_by_window, live_attributes, needs_no_window
 from cepheid.kinds.trend.planning.variants import reach_of
 from cepheid.patterns.required import is_required
-from cepheid.plans.plan import LAST_EVENT, ResultColumn, TrendPlan, WindowKind
+from cepheid.plans.plan import LAST_EVENT, OutputKind, ResultColumn, TrendPlan, WindowKind
 from cepheid.plans.template import UNLIMITED
 
 WINDOW = "add a window: `WITHIN 10 minutes SLIDE 1 minute`"
@@ -73,17 +71,20 @@ def splits_of_trends(plan: TrendPlan) -> Splits:
     return Splits(tuple(Split((name,), tuple(shown.get(name, ()))) for name in keys))
 
 
-def shown_by_trends(plan: TrendPlan, columns: Iterable[str]) -> frozenset[str]:
-    """Name the attributes that all rows show, and columns that RETURN has not named, as windows.
+def shown_by_trends(plan: TrendPlan) -> frozenset[str]:
+    """Name the attributes that all rows show; a window shows the time.
 
     A variable that a match may leave out shows nothing: its values are NULL there.
     """
-    returned = plan.output.columns
-    shown = {
-        column.attribute
-        for column in returned
-        if column.attribute is not None
-        and column.aggregate is None
-        and (not column.variable or all(is_required(p, {column.variable}) for p in plan.patterns))
-    }
-    return frozenset({*columns} - {column.name for column in returned} | shown)
+    if plan.output.kind is OutputKind.MATCHES:
+        return frozenset({plan.time, *plan.partition.attributes})
+    shown = set(plan.partition.group_by)
+    if plan.window.kind is not WindowKind.NONE:
+        shown.add(plan.time)
+    for column in plan.output.columns:
+        if column.attribute is None or column.aggregate is not None:
+            continue
+        name = column.variable
+        if not name or all(is_required(pattern, {name}) for pattern in plan.patterns):
+            shown.add(column.attribute)
+    return frozenset(shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cepheid.jobs.kind import Described, NamedType, TaskKind
@@ -220,11 +220,11 @@ class TrendKind(TaskKind):
         whole = plan.window.kind is WindowKind.NONE
         return plan.partition.group_by + (() if whole else ("window_start", "window_end"))
 
-    def shows(self, plan: TrendPlan, columns: Iterable[str]) -> frozenset[str]:
-        """Name the attributes that all rows show, and columns that RETURN has not named."""
+    def shows(self, plan: TrendPlan) -> frozenset[str]:
+        """Name the attributes that all rows show (§18.6)."""
         from cepheid.kinds.trend.derive import shown_by_trends
 
-        return shown_by_trends(plan, columns)
+        return shown_by_trends(plan)
 
     def repairs(self, plan: TrendPlan, schema: Any) -> Any:
         """Create the trees of matrices of a query whose stretches compose."""

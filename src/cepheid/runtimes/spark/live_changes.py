@@ -82,7 +82,7 @@ def stream_changes(compiled: CompiledQueryLike, frame: DataFrame, asked: LiveOpt
     reads = tuple(n for n in names_of(plan, names) if n != plan.time)
     checked = Checked.of(frame, _judged(plan, reads, delays.ahead, changes))
     given = [field.name for field in fields]
-    keys = bucket_keys(plan, changes, given, _columns_of_rows(frame, plan, changes, given))
+    keys = bucket_keys(plan, changes, given)
     if not keys and bucket_count(frame.sparkSession) > 1:
         _tell_one_bucket(plan)
     files = FolderColumns.reading(
@@ -118,14 +118,6 @@ def _check_options(asked: LiveOptions, changes: Changes) -> None:
         if given:
             why = "changes may come for any event that is not final, and rows follow at once"
             unused(name, why, "leave it out; `watermark` says when events are final")
-
-
-def _columns_of_rows(frame: DataFrame, plan: Plan, changes: Changes, given: list[str]) -> list[str]:
-    """List the columns of the rows of a query."""
-    chosen = {name: path_of(frame, name) for name in _shown(plan, changes, given)}
-    schema = ReadColumns.select(frame, frame, chosen, whole=False).schema
-    events = pa.schema([schema.field(name) for name in changes.attributes(schema.names)])
-    return result_schema_of(plan, events).names
 
 
 def _output(
@@ -173,16 +165,16 @@ def _output_of(
     return output._replace(finish=notices.finish)
 
 
-def bucket_keys(plan: Plan, changes: Changes, given: list[str], rows: list[str]) -> tuple[str, ...]:
+def bucket_keys(plan: Plan, changes: Changes, given: list[str]) -> tuple[str, ...]:
     """Choose the columns that every change has and by which the query can be split."""
     splits = kind_of(plan).splits(plan)
     # Of events that only come, no change has to find one again.
     known = given if changes.only_adds else changes.identity(given)
     if splits.by_row:
         # Equal rows have to meet.
-        shown = kind_of(plan).shows(plan, rows)
+        shown = kind_of(plan).shows(plan)
         return tuple(name for name in known if name in shown)
-    keys = near(plan, rows).keys
+    keys = near(plan).keys
     return tuple(name for name in keys if changes.only_adds or name in known)
 
 
