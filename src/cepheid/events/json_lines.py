@@ -52,14 +52,44 @@ def read_json_lines(file: Path, texts: pa.Schema) -> pa.Table:
     if in_parts is not None:
         return in_parts
     try:
-        return json.read_json(file, blocks, form)
+        return read_typed(file, blocks, form)
     except pa.ArrowInvalid as error:
         if _CHANGED not in str(error):
             raise
         lines = _with_texts(file)
         if lines is None:
             raise
-    return json.read_json(io.BytesIO(lines), blocks, form)
+    return read_typed(io.BytesIO(lines), blocks, form)
+
+
+def read_typed(source: Any, blocks: json.ReadOptions, form: json.ParseOptions) -> pa.Table:
+    """Read lines of JSON, and their types first if a list begins with null.
+
+    Of such a list, Arrow forgets the null while it has seen no value that tells the type
+    (apache/arrow#51305), and then has fewer values than its lists.
+    """
+    table = json.read_json(source, blocks, form)
+    try:
+        for column in table.columns:
+            if pa.types.is_nested(column.type):
+                column.validate(full=True)
+    except pa.ArrowInvalid:
+        if isinstance(source, io.BytesIO | pa.NativeFile):
+            source.seek(0)
+        fields = [field.with_type(_typed(field.type)) for field in table.schema]
+        typed = json.ParseOptions(explicit_schema=pa.schema(fields))
+        return json.read_json(source, blocks, typed)
+    return table
+
+
+def _typed(kind: Any) -> Any:
+    """Let lists of nothing but null be lists of texts."""
+    if pa.types.is_list(kind):
+        inner = pa.string() if pa.types.is_null(kind.value_type) else _typed(kind.value_type)
+        return pa.list_(inner)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_typed(field.type)) for field in kind.fields])
+    return kind
 
 
 def _read_parts(file: Path, blocks: json.ReadOptions, form: json.ParseOptions) -> pa.Table | None:
@@ -72,7 +102,7 @@ def _read_parts(file: Path, blocks: json.ReadOptions, form: json.ParseOptions) -
     if file.stat().st_size <= PART_BYTES:
         return None
     try:
-        tables = [json.read_json(part, blocks, form).combine_chunks() for part in _parts_of(file)]
+        tables = [read_typed(part, blocks, form).combine_chunks() for part in _parts_of(file)]
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return None

@@ -15,6 +15,7 @@ from pyarrow import json
 from cepheid.decoding import from_json
 from cepheid.errors import DataError
 from cepheid.events.arriving import plain_table
+from cepheid.events.json_lines import read_typed
 from cepheid.events.schema import ValueKind, kind_of
 from cepheid.events.text_times import timed_schema, timed_table
 from cepheid.events.time_formats import TextTimes
@@ -94,7 +95,7 @@ def read_lines(lines: Sequence[bytes], schema: pa.Schema | None = None) -> pa.Ta
     parsing = json.ParseOptions(
         explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
     )
-    return plain_table(json.read_json(io.BytesIO(data), reading, parsing))
+    return plain_table(read_typed(io.BytesIO(data), reading, parsing))
 
 
 def named_fields(text: str, time: str) -> pa.Schema:

@@ -14,6 +14,7 @@ import pytest
 from cepheid.errors import DataError
 from cepheid.events import json_lines
 from cepheid.events.files import read_all
+from cepheid.interfaces.topic_records import read_lines
 
 VALUES: list[list[Any]] = [
     [1, 2, None],
@@ -28,6 +29,9 @@ VALUES: list[list[Any]] = [
     [{"x": 1}, {"x": 2, "y": "b"}, {"y": None}, None],
     [[1], [], [None], None],
     [["a"], [], None],
+    [[None, 1], [2], [None, None]],
+    [[None, "a"], ["b"], []],
+    [{"x": [None, 1]}, {"x": [2]}],
 ]
 
 
@@ -73,3 +77,25 @@ def test_a_line_that_is_longer_than_a_part(tmp_path: Path, monkeypatch: pytest.M
     table = json_lines._read_parts(file, pa.json.ReadOptions(), pa.json.ParseOptions())
     assert table is not None
     assert [len(str(text)) for text in table["text"].to_pylist()] == [5, 250, 10]
+
+
+@pytest.mark.parametrize("part", [1 << 20, 32])
+@pytest.mark.parametrize("kind", ["numbers", "texts", "nothing", "inside"])
+def test_a_list_may_begin_with_null(
+    kind: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases: dict[str, list[Any]] = {
+        "numbers": [[None, 2], [1], [], [None], [3, None]],
+        "texts": [[None, "a"], ["b", None], [None, None]],
+        "nothing": [[None, None], [], [None]],
+        "inside": [{"x": [None, 1]}, {"x": [2]}],
+    }
+    values = cases[kind]
+    monkeypatch.setattr(json_lines, "PART_BYTES", part)
+    file = tmp_path / "events.jsonl"
+    file.write_text("\n".join(json.dumps({"tags": one}) for one in values), encoding="utf-8")
+    found = _read(file)
+    assert isinstance(found, pa.Table)
+    assert found["tags"].to_pylist() == values
+    lines = [json.dumps({"tags": one}).encode() for one in values]
+    assert read_lines(lines)["tags"].to_pylist() == values
