@@ -73,7 +73,7 @@ def gather_members(D, reach, until, semantics, ptr, member, key, before):
             ptr[segment * states + state + 1] = place
 
 
-@kernel()
+@kernel(borrows=True)
 def _lower_bound(key, first, last, value):
     """Find the first position in a sorted slice that is not below a value."""
     while first < last:
@@ -85,7 +85,7 @@ def _lower_bound(key, first, last, value):
     return first
 
 
-@kernel()
+@kernel(borrows=True)
 def place_link(at, kind, semantics, kind_rule):
     """Find the list of earlier rows of a kind of links, and the rule by which it is read."""
     if kind < 0:
@@ -94,7 +94,7 @@ def place_link(at, kind, semantics, kind_rule):
     return at * kind_rule.shape[0] + kind, np.int64(NEXT if kind_rule[kind] != ANY else ANY)
 
 
-@kernel()
+@kernel(borrows=True)
 def open_edge(
     frame, edge, low, high, bound, rule, order, first, last, key, equal, begin, rank_first,
     rank_last,
@@ -134,7 +134,7 @@ def open_edge(
     frame[PLACE] = max(_lower_bound(key, first, last, frame[HIGH]), frame[STOP])
 
 
-@kernel()
+@kernel(borrows=True)
 def _open_by_place(frame, source, bound, order, before):
     """Find the earlier rows of an edge without guards and equality predicate, by their places."""
     frame[PLACE] = before[frame[ROW], source]
@@ -142,7 +142,7 @@ def _open_by_place(frame, source, bound, order, before):
     frame[LOW], frame[HIGH], frame[RANKED] = 0, order[frame[ROW]], -1
 
 
-@kernel()
+@kernel(borrows=True)
 def next_row(
     frame, bound, source, kind, n, upto, order, reach, close, member, at_rank, predicate, outside,
     rank, first, last,
@@ -179,14 +179,14 @@ def find_first_states(edge_ptr, source, guard_ptr):
     return first
 
 
-@kernel()
+@kernel(borrows=True)
 def _begin(frame, row, state, edge_ptr):
     """Push a row; its edges are not tried yet."""
     frame[ROW], frame[STATE] = row, state
     frame[EDGE], frame[PLACE], frame[STOP], frame[FOUND] = edge_ptr[state] - 1, 0, 0, 0
 
 
-@kernel()
+@kernel(borrows=True)
 def _leave(frames, depth, limits, trigger, dead, dead_limits):
     """Pop a frame: report a match to the frame before it, or mark the row as dead."""
     frame = frames[depth]
@@ -196,7 +196,7 @@ def _leave(frames, depth, limits, trigger, dead, dead_limits):
         bury(limits, depth - 1, frame[ROW], frame[STATE], trigger, dead, dead_limits)
 
 
-@kernel()
+@kernel(borrows=True)
 def _write(variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_row, out_variable):
     """Write the match on the stack of frames, its first event first; return whether it fits."""
     at = cursor[BINDINGS]
@@ -213,7 +213,7 @@ def _write(variable, frames, cursor, depth, trigger, out_trigger, out_ptr, out_r
     return True
 
 
-@kernel()
+@kernel(borrows=True)
 def list_matches(
     G, D, L, P, semantics, cursor, frames, limits, dead, dead_limits, out_trigger, out_ptr, out_row,
     out_variable,
@@ -244,7 +244,7 @@ def list_matches(
     orders, outside, later_ptr, later = P.outside.shape[0], P.outside, P.later_ptr, P.later
     pushed_rank, pushed_first, pushed_last = P.rank, P.first, P.last
     trigger, depth, rounds, edge_kind = cursor[TRIGGER], cursor[DEPTH], 0, L.edge_kind
-    before, begins = L.before, find_first_states(edge_ptr, source_of, guard_ptr)
+    before, begins = L.before, L.begins
     while True:
         rounds = let_signals_in(rounds)
         cursor[TRIGGER], cursor[DEPTH] = trigger, depth

@@ -40,7 +40,7 @@ BETWEEN, LEADING, TRAILING, HIT = 0, 1, 2, 3
 UNGUARDED, GUARDED = 0, 1
 
 
-@kernel()
+@kernel(borrows=True)
 def bounds_of(G, D, edge, row, segment):
     """Check whether an edge to a row is allowed, and compute its source orders [low, high)."""
     low, high = np.int64(0), NO_BOUND
@@ -63,7 +63,7 @@ def bounds_of(G, D, edge, row, segment):
     return low < high, low, high
 
 
-@kernel()
+@kernel(borrows=True)
 def least_order_of_end(G, D, state, segment):
     """Compute the order from which on a match may end in a state, by trailing guards."""
     best = NO_BOUND
@@ -75,7 +75,7 @@ def least_order_of_end(G, D, state, segment):
     return best
 
 
-@kernel()
+@kernel(borrows=True)
 def _holds(predicates, start, stop, outside, rank, first, last, prev, row):
     """Check the predicates that are ranges of ranks between two rows."""
     for n in range(start, stop):

@@ -24,7 +24,7 @@ SOMEHOW, BEGINS, SUMMED = 0, 1, 2
 """The latest start of matches in a state: the row itself, or that of all source states."""
 
 
-@kernel()
+@kernel(borrows=True)
 def in_ranks(n, end, predicate, outside, rank, first, last, prev, row):
     """Check the ranked predicates between two rows."""
     while n < end:
@@ -37,7 +37,7 @@ def in_ranks(n, end, predicate, outside, rank, first, last, prev, row):
     return True
 
 
-@kernel()
+@kernel(borrows=True)
 def related(G, D, L, pair, prev, row):
     """Check all predicates of a pair of variables: 1, 0, or -1 if not known yet."""
     if pair < 0:
@@ -64,7 +64,7 @@ def related(G, D, L, pair, prev, row):
     return 1 if L.mask[place] else 0
 
 
-@kernel()
+@kernel(borrows=True)
 def _scan(G, D, L, S, edge, row, best, low, high, begin):
     """Find the latest start among all earlier rows of the source state, the last row first."""
     source, pair = G.source[edge], G.edge_pair[edge]
@@ -87,7 +87,7 @@ def _scan(G, D, L, S, edge, row, best, low, high, begin):
     return best
 
 
-@kernel()
+@kernel(borrows=True)
 def _scan_last_time(G, D, L, edge, row, best, before, first):
     """Find the latest start among the rows of the previous time (contiguous)."""
     source, pair = G.source[edge], G.edge_pair[edge]
@@ -97,7 +97,7 @@ def _scan_last_time(G, D, L, edge, row, best, before, first):
     return best
 
 
-@kernel()
+@kernel(borrows=True)
 def _scan_taken(G, D, L, taken, count, edge, row, best, low, high):
     """Find the latest start among the rows that the events of this time take."""
     source, pair = G.source[edge], G.edge_pair[edge]
@@ -109,7 +109,7 @@ def _scan_taken(G, D, L, taken, count, edge, row, best, low, high):
     return best
 
 
-@kernel()
+@kernel(borrows=True)
 def _extends(G, D, L, state, prev, first, last):
     """Check whether one of some rows extends a partial match, as any variable (§3.2)."""
     for row in range(first, last):
@@ -121,7 +121,7 @@ def _extends(G, D, L, state, prev, first, last):
     return False
 
 
-@kernel()
+@kernel(borrows=True)
 def _take(G, D, L, S, taken, first, last):
     """Take the pending rows that the events of one time extend, and drop those out of reach."""
     count = 0
@@ -148,7 +148,7 @@ def _take(G, D, L, S, taken, first, last):
     return count
 
 
-@kernel()
+@kernel(borrows=True)
 def _start_of(G, D, L, S, taken, count, semantics, segment, row, q, before, first, begin):
     """Find the latest start of matches that end with a row in a state, and if it begins one."""
     best, begins = np.int64(-1), False
@@ -173,7 +173,7 @@ def _start_of(G, D, L, S, taken, count, semantics, segment, row, q, before, firs
     return best, begins
 
 
-@kernel()
+@kernel(borrows=True)
 def find_starts(G, D, L, S, taken, semantics, segment, begin, first, last):
     """Fill starts, reach and until for the rows [first, last) of a segment."""
     i, rounds = first, 0
@@ -219,7 +219,7 @@ def find_starts(G, D, L, S, taken, semantics, segment, begin, first, last):
         i = j
 
 
-@kernel()
+@kernel(borrows=True)
 def find_contiguous_starts(
     segment_ptr, order, bits, chosen, choice, need, marks, variable, edge_ptr, source, edge_pair,
     pair_ptr, predicate, outside, rank, first, last, starts, reach,
@@ -262,7 +262,7 @@ def find_contiguous_starts(
             before, i = i, j
 
 
-@kernel()
+@kernel(borrows=True)
 def open_segment(S):
     """Reset the previous segment."""
     S.members[:] = 0
@@ -275,7 +275,7 @@ def _work(G, D, L, *_):
     return max(rows, float((np.arange(L.bound.shape[0]) - L.bound).sum()) / 64)
 
 
-@kernel(work=_work)
+@kernel(work=_work, borrows=True)
 def find_all_starts(G, D, L, S, taken, semantics):
     """Fill starts, reach and until for all segments."""
     for segment in range(D.segment_ptr.shape[0] - 1):

@@ -76,6 +76,7 @@ class _Arrays(NamedTuple):
     edge_kind: NDArray[np.int64]
     kind_rule: NDArray[np.int64]
     before: NDArray[np.int32]
+    begins: NDArray[np.bool_]
 
 
 def _room_of_matches(count: int, longest: int) -> tuple[NDArray[Any], ...]:
@@ -231,6 +232,9 @@ class Lister(Evaluation):
             blocks.first, blocks.base, blocks.mask, none, none, none, none, none,
             np.zeros((0, 0, 0), np.int64), np.full(len(self.graph.source), -1, np.int64), none,
             np.zeros((0, 0), np.int32),
+            kernel.find_first_states(
+                self.graph.edge_ptr, self.graph.source, self.graph.guard_ptr
+            ),
         )  # fmt: skip
 
     def _with_links(self, edge_kind: NDArray[np.int64]) -> _Arrays:
