@@ -19,7 +19,7 @@ from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 
-@kernel()
+@kernel(borrows=True)
 def _comes_first(a, b, link, written, states, most):
     """Check whether a match comes before another one of the same value."""
     while a != b:
@@ -34,7 +34,7 @@ def _comes_first(a, b, link, written, states, most):
     return False
 
 
-@kernel()
+@kernel(borrows=True)
 def _is_better(a_value, a, b_value, b, link, written, states, most):
     """Check whether a match comes before another one; NaN is the largest value."""
     if a_value > b_value or (math.isnan(a_value) and not math.isnan(b_value)):
@@ -44,7 +44,7 @@ def _is_better(a_value, a, b_value, b, link, written, states, most):
     return _comes_first(a, b, link, written, states, most)
 
 
-@kernel()
+@kernel(borrows=True)
 def _offer(values, references, count, value, reference, link, written, states, most):
     """Insert a match into a list of the best, if it is one of them; return the new length."""
     place = count
@@ -61,7 +61,7 @@ def _offer(values, references, count, value, reference, link, written, states, m
     return count
 
 
-@kernel()
+@kernel(borrows=True)
 def _offer_all(
     offered_values, offered, many, values, references, count, link, written, states, most
 ):
@@ -78,7 +78,7 @@ def _offer_all(
     return count
 
 
-@kernel()
+@kernel(borrows=True)
 def _offer_range(
     tree, tree_value, tree_count, slot, size, left, right, values, references, count, link,
     written, states, most,
@@ -105,7 +105,7 @@ def _offer_range(
     return count
 
 
-@kernel()
+@kernel(borrows=True)
 def _offer_each(
     filled, order, begin, upto, low, high, source, pair, pair_ptr, predicates, outside, pair_mask,
     rank, first, last, mask, row, values, references, count, value, link, written, states, most,
@@ -133,7 +133,7 @@ def _offer_each(
     return count
 
 
-@kernel()
+@kernel(borrows=True)
 def _fill(G, D, S, segment, begin, size, upto, row, q):
     """Find the best matches that end with a row in a state."""
     states, most, count = G.variable.shape[0], S.values.shape[0], 0
@@ -172,7 +172,7 @@ def _fill(G, D, S, segment, begin, size, upto, row, q):
         S.link[here * most + n] = S.references[n]
 
 
-@kernel()
+@kernel(borrows=True)
 def _enter(
     tree, tree_value, tree_count, slot, size, leaf, here, filled, value, link, written, states, most
 ):
@@ -198,7 +198,7 @@ def _enter(
         node >>= 1
 
 
-@kernel()
+@kernel(borrows=True)
 def find_best(G, D, S):
     """Find the best matches of every segment: their values and references, the first ones first."""
     states, most = G.variable.shape[0], S.values.shape[0]
@@ -241,7 +241,7 @@ def find_best(G, D, S):
         S.found[segment] = count
 
 
-@kernel()
+@kernel(borrows=True)
 def measure_matches(link, references, lengths):
     """Count the events of matches."""
     for n in range(references.shape[0]):
@@ -251,7 +251,7 @@ def measure_matches(link, references, lengths):
             reference = link[reference]
 
 
-@kernel()
+@kernel(borrows=True)
 def read_matches(link, references, states, most, ends, event_row, event_state):
     """Write the events of matches into buffers, each match up to the place where it ends."""
     for n in range(references.shape[0]):

@@ -88,7 +88,7 @@ def _holds(predicates, start, stop, outside, rank, first, last, prev, row):
     return True
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def related(
     pair, pair_ptr, predicates, outside, pair_mask, rank, first, last, mask, prev, row, base, begin
 ):
@@ -102,7 +102,7 @@ def related(
     return number < 0 or mask[number, row - base, prev - begin]
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def add_row(V, M, row, state, prev, source, p):
     """Add the aggregates of a row in a state to another row."""
     for a in range(V.shape[2]):
@@ -112,7 +112,7 @@ def add_row(V, M, row, state, prev, source, p):
             M[row, state, a] = min(M[row, state, a], M[prev, source, a])
 
 
-@kernel()
+@kernel(borrows=True)
 def set_leaf(tree, least, index, size, rank, V, M, row, source, zero, p):
     """Insert a row into a tree, or remove it (row < 0), and update the sums above; O(log n)."""
     parts, mins = tree.shape[2], least.shape[2]
@@ -130,7 +130,7 @@ def set_leaf(tree, least, index, size, rank, V, M, row, source, zero, p):
         node >>= 1
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def _add_node(tree, least, index, node, V, M, row, state, p):
     for a in range(tree.shape[2]):
         V[row, state, a] = add(V[row, state, a], tree[index, node, a], p)
@@ -138,7 +138,7 @@ def _add_node(tree, least, index, node, V, M, row, state, p):
         M[row, state, a] = min(M[row, state, a], least[index, node, a])
 
 
-@kernel()
+@kernel(borrows=True)
 def add_range(tree, least, index, size, first, last, V, M, row, state, p):
     """Add the sum of the ranks [first, last) to a row; O(log n)."""
     left, right = first + size, last + size
@@ -153,7 +153,7 @@ def add_range(tree, least, index, size, first, last, V, M, row, state, p):
         right >>= 1
 
 
-@kernel()
+@kernel(borrows=True)
 def _move_window(G, D, S, index, begin, size, low, high, zero, p):
     """Move a tree to the orders [low, high): both only grow; each row enters and leaves once."""
     source, predicate = G.index_source[index], G.index_predicate[index]
@@ -176,7 +176,7 @@ def _move_window(G, D, S, index, begin, size, low, high, zero, p):
         S.left[index] += 1
 
 
-@kernel()
+@kernel(borrows=True)
 def _follow_index(G, D, S, edge, row, state, begin, size, low, high, zero, p):
     index = G.edge_index[edge]
     if G.index_guarded[index]:
@@ -197,7 +197,7 @@ def _follow_index(G, D, S, edge, row, state, begin, size, low, high, zero, p):
         add_range(tree, least, index, size, first, last, V, M, row, state, p)
 
 
-@kernel()
+@kernel(borrows=True)
 def _add_candidates(
     candidates, order, low, high, predicates, start, stop, outside, rank, first, last, mask, begin,
     V, M, row, state, source, p,
@@ -235,7 +235,7 @@ def _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, 
     )  # fmt: skip
 
 
-@kernel()
+@kernel(borrows=True)
 def _follow_range(G, D, S, edge, row, state, begin, base, low, high, p):
     """Test the rows of a range of ranks one by one."""
     index = G.edge_index[edge]
@@ -250,7 +250,7 @@ def _follow_range(G, D, S, edge, row, state, begin, base, low, high, p):
         _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p)
 
 
-@kernel()
+@kernel(borrows=True)
 def _follow_all(G, D, S, edge, row, state, begin, base, low, high, p):
     """Test all earlier rows in the source state."""
     source = G.source[edge]
@@ -258,14 +258,14 @@ def _follow_all(G, D, S, edge, row, state, begin, base, low, high, p):
     _follow_some(G, D, S, candidates, edge, row, state, begin, base, low, high, p)
 
 
-@kernel(inline="code")
+@kernel(inline="code", borrows=True)
 def begin_match(V, begins, row, state, unit, p):
     """Begin a match with a row."""
     V[row, state, 0] = add(V[row, state, 0], unit, p)
     begins[row, state] = True
 
 
-@kernel()
+@kernel(borrows=True)
 def bind_event(
     variable, weights, weight_of, values, value_of, salt, V, M, row, state, unit, begins, p
 ):
@@ -293,7 +293,7 @@ def bind_event(
                 M[row, state, a] = min(M[row, state, a], values[column, row])
 
 
-@kernel()
+@kernel(borrows=True)
 def report(
     variable, end_bound, weights, weight_of, bits, order, V, M, row, segment, tail, R, RM, ended, p
 ):
@@ -318,7 +318,7 @@ def report(
                 ended[segment] = add(ended[segment], V[row, state, 0], p)
 
 
-@kernel()
+@kernel(borrows=True)
 def open_rows(G, D, S, segment, begin, end, zero):
     """Reset the rows of a segment and compute from where on matches may end."""
     for q in range(G.variable.shape[0]):
@@ -328,7 +328,7 @@ def open_rows(G, D, S, segment, begin, end, zero):
     S.begins[begin:end] = False
 
 
-@kernel()
+@kernel(borrows=True)
 def open_segment(G, D, S, segment, begin, end, zero):
     """Reset the rows of a segment, and what the previous segment left."""
     size = end - begin
@@ -343,7 +343,7 @@ def open_segment(G, D, S, segment, begin, end, zero):
     S.tree_least[:, : 2 * size] = NO_VALUE
 
 
-@kernel()
+@kernel(borrows=True)
 def _add_total(total, total_least, source, V, M, row, state, p):
     """Add the sum of all rows in a state."""
     for a in range(V.shape[2]):
@@ -352,7 +352,7 @@ def _add_total(total, total_least, source, V, M, row, state, p):
         M[row, state, a] = min(M[row, state, a], total_least[source, a])
 
 
-@kernel()
+@kernel(borrows=True)
 def _commit_total(total, total_least, member, members, V, M, row, state, p):
     """Make a row visible to later events that use the total of a state or scan its rows."""
     member[state, members[state]] = row
@@ -363,7 +363,7 @@ def _commit_total(total, total_least, member, members, V, M, row, state, p):
         total_least[state, a] = min(total_least[state, a], M[row, state, a])
 
 
-@kernel()
+@kernel(borrows=True)
 def _commit_indexes(
     sources, predicates, guarded, summed, ranks, tree, least, at, V, M, row, state, begin, size,
     zero, p,
@@ -393,7 +393,7 @@ def _work_of_segment(G, D, S, segment, begin, end, first, last, *_):
     return max(rows, rows * (end - begin) / 8 if (G.mode >= RANGE).any() else 0.0)
 
 
-@kernel(work=_work_of_segment)
+@kernel(work=_work_of_segment, borrows=True)
 def run_any(G, D, S, segment, begin, end, first, last, unit, zero, p, R, RM, ended):
     """Run the rows [first, last) of a segment under skip-till-any-match.
 
@@ -458,7 +458,7 @@ def _work_of_segments(G, D, *_):
     return _pairs(G, D)
 
 
-@kernel(work=_work_of_segments)
+@kernel(work=_work_of_segments, borrows=True)
 def run_segments(G, D, S, unit, zero, p, R, RM, ended):
     """Run all segments under skip-till-any-match."""
     for segment in range(D.segment_ptr.shape[0] - 1):

@@ -24,7 +24,7 @@ BEGINS, JOINED, LINKED = 0, 1, 2
 or by another one."""
 
 
-@kernel()
+@kernel(borrows=True)
 def _latest_start(G, D, L, S, edge, row, best, low, high):
     """Find the latest start among the earlier rows whose link is open, the last row first."""
     source, kind, pair = G.source[edge], L.edge_kind[edge], G.edge_pair[edge]
@@ -39,7 +39,7 @@ def _latest_start(G, D, L, S, edge, row, best, low, high):
     return best
 
 
-@kernel()
+@kernel(borrows=True)
 def _start_of(G, D, L, S, segment, row, q):
     """Find the latest start of the matches that end with a row in a state."""
     best = np.int64(-1)
@@ -55,7 +55,7 @@ def _start_of(G, D, L, S, segment, row, q):
     return best
 
 
-@kernel()
+@kernel(borrows=True)
 def _follows(G, D, L, K, state, prev, first, last):
     """Check whether one of some rows may follow through an open link that is not `any`."""
     order = D.order[first]
@@ -72,7 +72,7 @@ def _follows(G, D, L, K, state, prev, first, last):
     return False
 
 
-@kernel()
+@kernel(borrows=True)
 def _close_links(G, D, L, S, K, first, last, every):
     """Close links by the rows of one time; closed ones and those out of reach leave the lists."""
     order = D.order[first]
@@ -97,7 +97,7 @@ def _close_links(G, D, L, S, K, first, last, every):
             S.members[state, kind] = left
 
 
-@kernel()
+@kernel(borrows=True)
 def _open_links(D, L, S, K, row, q, every, several):
     """Open the links of a match that ends with a row, but for those that its own time closes."""
     for kind in range(K.rule.shape[0]):
@@ -111,7 +111,7 @@ def _open_links(D, L, S, K, row, q, every, several):
             S.members[q, kind] += 1
 
 
-@kernel()
+@kernel(borrows=True)
 def find_linked_starts(G, D, L, S, K, segment, first, last):
     """Fill starts, reach and close for the rows [first, last) of a segment."""
     i, rounds = first, 0
@@ -138,7 +138,7 @@ def find_linked_starts(G, D, L, S, K, segment, first, last):
         i = j
 
 
-@kernel()
+@kernel(borrows=True)
 def open_linked_segment(S):
     """Forget the open links of the previous segment."""
     S.members[:] = 0
@@ -150,7 +150,7 @@ def _work(G, D, L, *_):
     return max(rows, float((np.arange(L.bound.shape[0]) - L.bound).sum()) / 64)
 
 
-@kernel(work=_work)
+@kernel(work=_work, borrows=True)
 def find_all_linked_starts(G, D, L, S, K):
     """Fill starts, reach and close for all segments."""
     for segment in range(D.segment_ptr.shape[0] - 1):

@@ -32,7 +32,7 @@ from cepheid.kernels.signals import let_signals_in
 from cepheid.kernels.tiers import kernel
 
 
-@kernel()
+@kernel(borrows=True)
 def _take_out(index_source, index_predicate, rank, sets, levels, state, row, begin):
     for index in range(index_source.shape[0]):
         if index_source[index] == state:
@@ -42,7 +42,7 @@ def _take_out(index_source, index_predicate, rank, sets, levels, state, row, beg
                 remove(sets[index], levels, place)
 
 
-@kernel()
+@kernel(borrows=True)
 def _put_in(index_source, index_predicate, rank, sets, levels, at, state, row, begin):
     for index in range(index_source.shape[0]):
         if index_source[index] == state:
@@ -53,7 +53,7 @@ def _put_in(index_source, index_predicate, rank, sets, levels, at, state, row, b
                 at[index, place] = row
 
 
-@kernel()
+@kernel(borrows=True)
 def _collect(
     pair, index, index_source, index_predicate, pair_ptr, predicates, outside, pair_mask, rank,
     below, above, ranks, mask, sets, levels, at, state, row, begin, size, base, taken, count,
@@ -85,7 +85,7 @@ def _collect(
     return count
 
 
-@kernel()
+@kernel(borrows=True)
 def run_next(G, D, S, taken, segment, begin, end, first, last, unit, zero, p, R, RM, ended):
     """Run the rows [first, last) of a segment; see the module's docstring.
 
@@ -162,7 +162,7 @@ def _work(G, D, *_):
     return max(lengths.sum(), (lengths * lengths).sum() / 8 if several else 0.0)
 
 
-@kernel(work=_work, shortcut="next_match_arrays")
+@kernel(work=_work, shortcut="next_match_arrays", borrows=True)
 def run_next_segments(G, D, S, taken, unit, zero, p, R, RM, ended):
     """Run all segments under skip-till-next-match."""
     chain = is_chain(G, D)
