@@ -152,6 +152,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--soak", type=int, default=0, metavar="SECONDS")
     parser.add_argument("--rate", type=int, default=100_000, help="events a second of the soak")
     parser.add_argument("--trigger", default="1 second", help="how often the soak's batches start")
+    parser.add_argument("--window", default="10 seconds", help="the soak's windows")
     return parser.parse_args()
 
 
@@ -172,8 +173,9 @@ def main() -> None:
         for name in names:
             if table is None:
                 print(f"{name}, {options.keys:,} keys, {options.rate:,} events/s")
+                text = QUERIES[name].replace("10 seconds", options.window)
                 soak(
-                    lambda written: source(spark, written, None, own=own), QUERIES[name],
+                    lambda written: source(spark, written, None, own=own), text,
                     options.keys, options.rate, options.soak, options.trigger,
                 )  # fmt: skip
                 continue
