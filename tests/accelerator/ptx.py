@@ -49,6 +49,21 @@ EVERY: Any = (
 """A form with every operation of conditions."""
 
 
+LARGEST: dict[str, tuple[Any, ...]] = {
+    "chunks.chunk_kernel.kernel": (8, 1, 6, 3, 1),
+    "chunks.wide_kernel.kernel": (8, 1, 6, 3),
+    "folds.fold_kernel.kernel": (9, 9, 9, 9, 8, 32),
+    "products.product_kernel.kernel": (8, 6, 3),
+    "sorted_trends.sorted_trend_kernel.kernel": (0, 24, 8, 4),
+    "sweep_steps.cell_kernel.kernel": (8, 1, 6, 3),
+    "sweep_steps.product_of_cells.kernel": (8, 1, 6, 3),
+    "sweeps.sweep_kernel.kernel": (8, 1, 6, 3),
+    "trailing.trailing_kernel.kernel": (8, 1, 6, 3),
+    "trends.trend_kernel.kernel": ((0, 4, 5), 24, 8),
+}
+"""Kernels for queries with more aggregates and configurations than those of the tests."""
+
+
 class Made(NamedTuple):
     """What the assembler says of a kernel, or the line of an error."""
 
@@ -92,6 +107,8 @@ def kernel_of(launch: Launch) -> Any:
     found = getattr(importlib.import_module(KERNELS + module), name)
     if not inner:
         return found
+    from cepheid.kinds.trend.device.trends import threads_for
+
     conditions = importlib.import_module(KERNELS + "conditions")
     values = [
         getattr(conditions, value[0])(value[1]) if is_predicate(value) else value
@@ -99,6 +116,11 @@ def kernel_of(launch: Launch) -> Any:
     ]
     bound = inspect.signature(found.__wrapped__).parameters
     arguments = dict(zip(bound, values, strict=True)) | device_sizes().get(name, {})
+    if {"parts", "threads"} <= arguments.keys():
+        compared = len(arguments.get("operators", "1"))
+        threads = threads_for(arguments["threads"], arguments["parts"], compared)
+        arguments |= {"threads": threads}
+        arguments |= {"tile": min(threads, arguments["tile"])} if "tile" in arguments else {}
     built = found(**arguments)
     several = built if isinstance(built, tuple) else (built,)
     return next(one for one in several if one.py_func.__name__ == inner[0])
@@ -170,16 +192,15 @@ def made_of(launch: Launch) -> Made:
 
 
 def launches() -> list[Launch]:
-    """Return what to compile: the list, and a kernel with every operation of conditions."""
+    """Return what to compile: the list, large kernels, and all operations of conditions."""
     listed = read_launches(LIST.read_text(encoding="utf-8"))
-    more = {
-        "stretches.bit_kernel.kernel": "predicate_of",
-        "compaction.join_kernels.write": "pair_predicate_of",
+    more: dict[str, tuple[Any, ...]] = {
+        "stretches.bit_kernel.kernel": (("predicate_of", EVERY),),
+        "compaction.join_kernels.write": (("pair_predicate_of", EVERY),),
+        **LARGEST,
     }
-    return listed + [
-        launch._replace(built=repr(((more[launch.kernel], EVERY),)))
-        for launch in {one.kernel: one for one in listed if one.kernel in more}.values()
-    ]
+    known = {one.kernel: one for one in listed}
+    return listed + [known[name]._replace(built=repr(built)) for name, built in more.items()]
 
 
 def main(begin: str) -> None:

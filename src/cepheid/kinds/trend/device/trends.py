@@ -20,6 +20,7 @@ from cepheid.accelerator.kernels.sorted_trends import ORDERED, sorted_trend_kern
 from cepheid.accelerator.kernels.trends import EQUAL, least_kernel, trend_kernel
 from cepheid.accelerator.launches import device_of
 from cepheid.accelerator.room import events_at_once
+from cepheid.accelerator.systems import SHARED_BYTES_MAX
 from cepheid.arrays.columns import Columns, EventArrays, KeyTable
 from cepheid.events.temporal import LONG_AGO
 from cepheid.kernels.ranks import OPERATORS
@@ -40,6 +41,9 @@ TILE = 64
 SORTED_THREADS = ((1 << 10, 32), (1 << 12, 64), (1 << 13, 128))
 SORTED_THREADS_MOST = 256
 """Events of a tile, and threads of a block that sorts, by the average length of segments."""
+
+WARP = 32
+"""Threads of the smallest block."""
 
 SIMULATED, SIMULATED_TILE = 8, 4
 """Threads and tile of a block of the simulator."""
@@ -253,14 +257,28 @@ def _kernel(trends: Trends, parts: int, threads: int | None) -> tuple[Any, int]:
     """Choose a kernel and its threads for segments of an average length."""
     simulated = find_device()[0] is Found.SIMULATOR
     if not trends.sorts:
-        threads = threads or (SIMULATED if simulated else THREADS)
         operators = tuple(one.operator for one in trends.compared)
+        wanted = threads_for(THREADS, parts, len(operators))
+        threads = threads or (SIMULATED if simulated else wanted)
         return trend_kernel(operators, parts, threads), threads
     length = float((trends.segments.end - trends.segments.begin).mean())
     wanted = next((own for most, own in SORTED_THREADS if length <= most), SORTED_THREADS_MOST)
-    threads = threads or (SIMULATED if simulated else wanted)
+    threads = threads or (SIMULATED if simulated else threads_for(wanted, parts))
     tile = min(SIMULATED_TILE if simulated else TILE, threads)
     return sorted_trend_kernel(trends.compared[0].operator, parts, threads, tile), threads
+
+
+def threads_for(wanted: int, parts: int, compared: int = 1) -> int:
+    """Choose the threads of a block whose wide numbers and keys have room in shared memory.
+
+    Examples
+    --------
+    >>> threads_for(256, 3), threads_for(256, 12), threads_for(128, 12)
+    (256, 128, 128)
+    """
+    while wanted > WARP and wanted * 8 * (2 * parts + compared) > SHARED_BYTES_MAX:
+        wanted //= 2
+    return wanted
 
 
 def _rooms_of_runs(rows: int, parts: int) -> tuple[Any, Any, Any]:
