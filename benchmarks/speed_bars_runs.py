@@ -101,20 +101,22 @@ def live(scale: float) -> Pairs:
     engine = query.live(table.schema, watermark="0 seconds")
     for batch in batches[: len(batches) // 4]:
         engine.feed(batch)
-    rest, rows, waits = batches[len(batches) // 4 :], 0, []
+    rest, rows, waits, works = batches[len(batches) // 4 :], 0, [], []
     cpu, clock = time.process_time(), time.perf_counter()
     for batch in rest:
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.process_time()
         came = len(engine.feed(batch))
         if came:
             rows += came
             waits.append(time.perf_counter() - begun)
+            works.append(time.process_time() - worked)
     cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
     events = 1_000 * len(rest) / 1e6
     shares = f"{rows:,} rows, {len(waits)} steps that close windows take {sum(waits) / clock:.0%}"
-    # Only the clock tells how long somebody waits.
+    # Only the clock tells how long somebody waits; beside other work it measures that, too.
     slow, usual = (1e3 * float(np.percentile(waits, share)) for share in (99, 50))
-    where = f"{len(waits)} windows of 1,000 rows, median {usual:.2f} ms"
+    slow_cpu, usual_cpu = (1e3 * float(np.percentile(works, share)) for share in (99, 50))
+    where = f"{len(waits)} windows of 1,000 rows, median {usual:.2f} ms, CPU {usual_cpu:.2f} ms"
     single = [table.slice(0, 20_000).to_pylist(), table.slice(20_000, 20_000).to_pylist()]
     engine = query.live(table.schema, watermark="0 seconds")
     for event in single[0]:
@@ -124,7 +126,8 @@ def live(scale: float) -> Pairs:
         (Bar(2, "q.live, batches of 1,000", 10, cores=1),
          Figure(events / cpu, events / clock, shares)),
         (Bar(2, "q.live, single events", 0.2, cores=1), Figure(0.02 / one[0], 0.02 / one[1])),
-        (Bar(2, "q.live, from feed to row, p99", 3, "ms", most=True), Figure(slow, slow, where)),
+        (Bar(2, "q.live, from feed to row, p99", 3, "ms", most=True),
+         Figure(slow_cpu, slow, where)),
     ]  # fmt: skip
 
 
