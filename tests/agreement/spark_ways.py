@@ -163,12 +163,19 @@ def write_files(trial: Trial, name: str, folder: Path, last: pa.Table | None = N
     whole = trial.kind in SELECTS and has_events_window(trial)
     # The choice of matches asks for it too, whatever TIES says (§14.2).
     whole = whole or "AFTER MATCH SKIP" in trial.text
+    # So does the order of the matches of a set, if they end at one time (§2.10).
+    whole = whole or (trial.kind == "matches" and " AND " in pattern_of(trial))
     parts = [table] if whole else [*pieces(trial, table)] or [table]
     for number, piece in enumerate([*parts, *([] if last is None else [last])]):
         path = place / f"{number:03}.parquet"
         parquet.write_table(piece, path, row_group_size=2)
         os.utime(path, (1000 + number, 1000 + number))
     return str(place)
+
+
+def pattern_of(trial: Trial) -> str:
+    """Return the line of a query with its pattern."""
+    return next((line for line in trial.text.splitlines() if line.startswith("PATTERN")), "")
 
 
 # ---------------------------------------------------------------------------------------
