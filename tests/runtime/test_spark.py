@@ -24,6 +24,7 @@ from cepheid.runtimes.spark import batch
 from cepheid.runtimes.spark.batch import project
 from cepheid.runtimes.spark.key_spread import spread_keys, task_of
 from cepheid.runtimes.spark.partition_profile import profile_partitions
+from cepheid.spark import session
 from cepheid.spark.failures import clear_error
 from cepheid.spark.session import collect
 
@@ -351,3 +352,16 @@ def test_results_are_sorted_when_collected(spark: SparkSession) -> None:
     local = q.run(events)
     there = collect(q.run(frame_of(spark, events)), q.plan)
     assert there["key"].to_pylist() == local["key"].to_pylist()
+
+
+def test_a_collector_that_somebody_chose_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java does not start with two."""
+    for name in session._JAVA_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    ours = f"{session.BRIEF_JAVA} -Dx=1"
+    assert session._without_collector(ours) == ours
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xss4m -XX:+UseStringDeduplication")
+    assert session._without_collector(ours) == ours
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xss4m -XX:+UseG1GC")
+    assert session._without_collector(ours) == "-XX:TieredStopAtLevel=1 -Dx=1"
+    assert session._without_collector(session.BATCH_JAVA) == ""

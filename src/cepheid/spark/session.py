@@ -99,6 +99,17 @@ STATE_SETTINGS = {
 LOG_SETTINGS = Path(__file__).parents[1] / "data" / "log4j2.properties"
 
 
+_JAVA_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+
+
+def _without_collector(options: str) -> str:
+    """Leave our choice of a collector out if the user made one: Java would not start with two."""
+    if any(_COLLECTOR.search(os.environ.get(name, "")) for name in _JAVA_VARIABLES):
+        return " ".join(_COLLECTOR.sub("", options).split())
+    return options
+
+
 def check_java() -> None:
     """Report a missing or outdated Java in one line, where Spark prints a page.
 
@@ -153,7 +164,8 @@ def session(
         builder = builder.config("spark.jars.packages", packages)
     silent = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     java = [BRIEF_JAVA] if brief else [LIGHT_JAVA] * light + [BATCH_JAVA] * (not live)
-    builder = builder.config("spark.driver.extraJavaOptions", " ".join([*java, silent]))
+    options = _without_collector(" ".join([*java, silent]))
+    builder = builder.config("spark.driver.extraJavaOptions", options)
     of_kind = (BRIEF_SETTINGS, brief), (LIVE_SETTINGS, live), (BLOBS_SETTINGS, blobs)
     more = [settings for settings, wanted in of_kind if wanted]
     for name, value in ChainMap(*more, SETTINGS, START_SETTINGS).items():
