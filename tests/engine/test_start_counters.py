@@ -131,6 +131,11 @@ def test_sums_beyond_two_to_the_53_are_right_in_every_digit_of_a_double(tier: Ti
     assert rows["count"].to_pylist() == [float(n * 5**23) for n in range(1, 6)]
 
 
+def test_a_pattern_that_nothing_matches_has_no_rows() -> None:
+    compiled = query("RETURN COUNT(*) PATTERN A WITHIN 2 s MIN LENGTH 2")
+    assert len(compiled.run(falling(8))) == 0
+
+
 def is_summed(pattern: str) -> bool:
     program = lower(TrendPlan.of(query(f"RETURN COUNT(*) PATTERN {pattern}").plan)).programs[0]
     plain = program.plain()

@@ -12,9 +12,8 @@ from cepheid.kinds.workload.explain_words import (
 )
 from cepheid.kinds.workload.look_back_sharing import needs_expiries
 from cepheid.kinds.workload.shared_system import UNIT, Node, SharedSystem, merge_vectors
-from cepheid.kinds.workload.shared_tables import SharedProgram
 from cepheid.kinds.workload.sharing import Group, Method, SharedPlan
-from cepheid.kinds.workload.start_sum_tables import StartSumProgram
+from cepheid.kinds.workload.start_sum_system import summed_system
 
 LINES_MAX = 40
 """Lines of one drawing; the rest is summarised by its number."""
@@ -79,9 +78,9 @@ def _describe_group(shared: SharedPlan, group: Group) -> list[str]:
         f"{group.method.value}: {len(system.nodes) - 1:,} {numbers} a key instead of "
         f"{system.before:,}, because numbers with equal inflow are equal",
     ]
-    sums = StartSumProgram(SharedProgram(group)) if group.method is Method.STACKS else None
-    if sums is not None and sums.tables() is not None:
-        numbers = f"{sums.size - 1:,} numbers a key"
+    sums = summed_system(group)
+    if sums is not None:
+        numbers = f"{len(sums.nodes) - 1:,} numbers a key"
         lines.append(f"or sums over all starts, where they cost less: {numbers}")
     if needs_expiries(plan):
         lines.append("rows come when matches end, and when events leave")

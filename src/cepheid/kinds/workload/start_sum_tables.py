@@ -1,8 +1,4 @@
-"""Convert a group with trailing windows to the arrays of ``kernels/shared_start_sums.py``.
-
-Sums over starts need one number for each configuration, so queries are merged as where windows do
-not overlap; a common part after different prefixes is not one then.
-"""
+"""Convert a group with trailing windows to the arrays of ``kernels/shared_start_sums.py``."""
 
 from __future__ import annotations
 
@@ -11,13 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cepheid.kinds.workload.look_back_sharing import needs_expiries
-from cepheid.kinds.workload.shared_system import UNIT, merge_vectors
+from cepheid.kinds.workload.shared_system import UNIT, SharedSystem
 from cepheid.kinds.workload.shared_tables import SharedProgram, csr
+from cepheid.kinds.workload.start_sum_system import summed_system
 from cepheid.kinds.workload.trailing_tables import TrailingTables
-
-NODES_MAX = 512
-"""The products of all events are two square matrices of nodes."""
 
 SUM_MAX = 1 << 62
 """The largest sum over starts; two of them fit into 64 bits."""
@@ -47,18 +40,9 @@ class StartSumProgram:
 
     def __init__(self, program: SharedProgram) -> None:
         self._program = program
-        group = program.group
-        self._system = merge_vectors(group.cells)
-        nodes = self._system.nodes[1:]
-        self._possible = (
-            len(group.parts) == 1
-            and not group.extremes
-            and not needs_expiries(group.plan)
-            and len(nodes) < NODES_MAX
-            and all(node.kept and not node.clears and not node.once for node in nodes)
-        )
+        self._system = summed_system(program.group)
         self._by_symbol: dict[int, list[int]] = {}
-        for number, node in enumerate(nodes, 1):
+        for number, node in enumerate(self._system.nodes if self._system else ()):
             if node.sources:
                 self._by_symbol.setdefault(node.symbol, []).append(number)
         self._tables: StartSums | None = None
@@ -67,23 +51,21 @@ class StartSumProgram:
     @property
     def size(self) -> int:
         """Count the nodes."""
-        return len(self._system.nodes)
+        return len(self._system.nodes) if self._system else 0
 
     def tables(self) -> StartSums | None:
         """Build the arrays for all kinds seen so far; None if the group cannot be counted so."""
-        if self._possible and self._known != len(self._program.history):
-            self._known, self._tables = len(self._program.history), self._build()
+        if self._system is not None and self._known != len(self._program.history):
+            self._known, self._tables = len(self._program.history), self._build(self._system)
         return self._tables
 
-    def _build(self) -> StartSums | None:
-        nodes = self._system.nodes
+    def _build(self, system: SharedSystem) -> StartSums:
+        nodes = system.nodes
         targets = [
             [q for s in self._program.kinds.symbols_of(kind) for q in self._by_symbol.get(s, ())]
             for kind in self._program.history
         ]
         sources = {q: [r for r in nodes[q].sources if r != UNIT] for q in range(len(nodes))}
-        if any(set(own) & {r for q in own for r in sources[q]} for own in targets):
-            return None
         above = _reaching(sources)
         below: list[list[int]] = [[] for _ in nodes]
         for q, reaching in enumerate(above):
@@ -91,7 +73,7 @@ class StartSumProgram:
                 below[r].append(q)
         begins = [[nodes[q].sources.count(UNIT) for q in own] for own in targets]
         readers: list[list[int]] = [[] for _ in nodes]
-        for query, outputs in enumerate(self._system.outputs):
+        for query, outputs in enumerate(system.outputs):
             for q in dict.fromkeys(outputs):
                 readers[q].append(query)
         target_ptr, target = csr(targets)
@@ -111,7 +93,7 @@ class StartSumProgram:
                 *csr([sources[q] for own in targets for q in own]),
             ),
             (*csr(below), *csr(above)),
-            (*csr(readers), *csr([list(outputs) for outputs in self._system.outputs])),
+            (*csr(readers), *csr([list(outputs) for outputs in system.outputs])),
             np.array(steps, np.int64),
             np.array(kept, np.int64),
         )  # fmt: skip

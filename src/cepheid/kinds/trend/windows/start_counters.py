@@ -76,7 +76,7 @@ def count_by_starts(
         square = (program.size, program.size)
         status, rows = start_sums.sum_starts(
             plain.target, source, begins, counts, events.ts, codes, seg, fresh, width, until,
-            expiries, SUM_MAX // program.size, np.zeros(square, np.int64),
+            expiries, SUM_MAX // max(program.size, 1), np.zeros(square, np.int64),
             np.zeros(square, np.int64), np.zeros(program.size, np.int64),
             np.empty((starts, program.size), np.int64), np.empty(starts, np.int64), out,
         )  # fmt: skip
