@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
+import subprocess
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -365,3 +367,13 @@ def test_a_collector_that_somebody_chose_is_kept(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xss4m -XX:+UseG1GC")
     assert session._without_collector(ours) == "-XX:TieredStopAtLevel=1 -Dx=1"
     assert session._without_collector(session.BATCH_JAVA) == ""
+
+
+def test_java_has_room_for_the_code_of_a_live_query() -> None:
+    """A live query fills 50 MB in two minutes, and Java takes 48 with its first compiler alone."""
+    for options in (session.LIGHT_JAVA, ""):
+        command = ["java", *options.split(), "-XX:+PrintFlagsFinal", "-version"]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        found = re.search(r"ReservedCodeCacheSize\s*=\s*(\d+)", told)
+        assert found is not None
+        assert int(found[1]) >= 200 << 20, options
