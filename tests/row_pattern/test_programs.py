@@ -111,3 +111,32 @@ def test_functions_of_one_row_see_no_row_as_null(condition: str, expected: list[
         PATTERN (A B+) DEFINE A AS i = 0, B AS {condition})"""
     found = cepheid.sql(text, tables={"t": table})
     assert found["found"].to_pylist() == [expected]
+
+
+@pytest.mark.parametrize("near", [0, 1, 8])
+@pytest.mark.parametrize("column", ["x", "d", "s"])
+def test_neighbours_are_the_same_near_and_far(near: int, column: str) -> None:
+    rows = 120
+    data = [(7 * i * i + i) % 23 for i in range(rows)]
+    keys = [(i * 5) % 7 for i in range(rows)]
+    values: dict[str, Any] = {"k": keys, "t": list(range(rows)), "x": data}
+    values |= {"d": [v / 2 for v in data], "s": [chr(97 + v) for v in data]}
+    events = pa.table(values)
+    for shift in (1, 2, 8, 9, 40):
+        text = f"""SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY t
+            MEASURES A.t AS a ALL ROWS PER MATCH PATTERN (A | B)
+            DEFINE A AS {column} < PREV({column}, {shift}),
+              B AS {column} >= NEXT({column}, {shift}))"""
+        with patch("cepheid.kinds.row_pattern.arrange.NEAR", near):
+            found = cepheid.sql(text, tables={"t": events})
+        expected = []
+        for key in sorted(set(keys)):
+            own = [i for i in range(rows) if keys[i] == key]
+            for n, i in enumerate(own):
+                before = own[n - shift] if n >= shift else None
+                after = own[n + shift] if n + shift < len(own) else None
+                is_a = before is not None and data[i] < data[before]
+                if is_a or (after is not None and data[i] >= data[after]):
+                    expected.append((key, i, i if is_a else None))
+        rows_found = zip(*(found[name].to_pylist() for name in ("k", "t", "a")), strict=True)
+        assert sorted(rows_found) == sorted(expected)

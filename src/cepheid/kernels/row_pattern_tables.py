@@ -17,10 +17,12 @@ from cepheid.kernels.row_pattern import (
     DONE,
     FULL,
     PAST_LAST_ROW,
+    SKIP_TARGET_ABSENT,
+    SKIP_TO_FIRST_ROW,
+    TO_FIRST,
     TO_NEXT_ROW,
-    next_start,
 )
-from cepheid.kernels.signals import let_signals_in
+from cepheid.kernels.signals import ROUNDS, let_signals_in
 from cepheid.kernels.tiers import kernel
 
 STATES_MAX = 8
@@ -32,16 +34,17 @@ NONE = 255
 """The entry of a table where a state has no viable move; 0 ends the match."""
 
 
+POLLED_ROWS = 1 << 16
+"""Rows between two polls for signals: a poll waits for Python's lock, which other threads need."""
+
+
 @kernel()
-def _find_viable(conditions, allowed, completes, begin, stop, viable):
+def _find_viable(letters, allowed, completes, begin, stop, viable):
     """Find the states that may take each row of a partition, from the last row to the first."""
     found = np.uint8(0)
     viable[stop - begin] = found
     for row in range(stop - 1, begin - 1, -1):
-        letter = np.int64(0)
-        for c in range(conditions.shape[0]):
-            letter |= np.int64(conditions[c, row]) << c
-        found = allowed[letter] & completes[found]
+        found = allowed[letters[row]] & completes[found]
         viable[row - begin] = found
 
 
@@ -49,13 +52,12 @@ def _find_viable(conditions, allowed, completes, begin, stop, viable):
 def find_by_tables(
     bounds,
     resume,
-    conditions,
+    letters,
     allowed,
     completes,
     following,
-    variable_of,
-    mode,
     is_target,
+    mode,
     unmatched,
     viable,
     starts,
@@ -65,21 +67,24 @@ def find_by_tables(
 ):
     """Find all matches of all partitions, and stop early if the buffers are full.
 
-    allowed[letter]: the states whose conditions hold. completes[set]: the states that can go on,
-    or end the match, if those of the set may take the next row. following[state, set]: the target
-    of the first such move. viable has room for the longest partition, and is kept between calls.
+    letters[row]: the conditions that hold. allowed[letter]: the states whose conditions hold.
+    completes[set]: the states that can go on, or end the match, if those of the set may take the
+    next row. following[state, set]: the target of the first such move. is_target[state]: whether
+    SKIP may lead to its row. viable has room for the longest partition, and is kept between calls.
     All else is as for ``row_pattern.find_matches``.
     """
     p, row, number, taken = resume[0], resume[1], resume[2], resume[3]
-    count, used = 0, 0
+    count, used, polled = 0, 0, row
     result = DONE
     while p + 1 < bounds.shape[0]:
         begin, stop = bounds[p], bounds[p + 1]
         if row < begin:
             row, number, taken = begin, 0, begin - 1
-            _find_viable(conditions, allowed, completes, begin, stop, viable)
+            _find_viable(letters, allowed, completes, begin, stop, viable)
         while row < stop:
-            let_signals_in(row)
+            if row - polled >= POLLED_ROWS:
+                let_signals_in(ROUNDS - 1)
+                polled = row
             if count == starts.shape[0] or used + (stop - row) > states.shape[0]:
                 result = FULL
                 break
@@ -90,9 +95,12 @@ def find_by_tables(
                     count += 1
                 row += 1
                 continue
-            at = row
+            at, first, last = row, -1, -1
             while state != 0:
                 states[used + at - row] = state
+                if is_target[state]:
+                    last = at
+                    first = at if first < 0 else first
                 at += 1
                 state = following[state, viable[at - begin]]
             length = at - row
@@ -100,18 +108,17 @@ def find_by_tables(
             starts[count], lengths[count], numbers[count] = row, length, number
             count += 1
             taken = max(taken, at - 1)
-            if length == 0 or mode == TO_NEXT_ROW:
-                after = row + 1
-            elif mode == PAST_LAST_ROW:
-                after = at
-            else:
-                own = states[used : used + length]
-                after = next_start(row, row, length, mode, is_target, variable_of, own)
             used += length
-            if after < 0:
-                result = -after
-                break
-            row = after
+            if length == 0 or mode == TO_NEXT_ROW:
+                row += 1
+            elif mode == PAST_LAST_ROW:
+                row = at
+            else:
+                target = first if mode == TO_FIRST else last
+                if target <= row:
+                    result = SKIP_TARGET_ABSENT if target < 0 else SKIP_TO_FIRST_ROW
+                    break
+                row = target
         if result != DONE:
             break
         p += 1

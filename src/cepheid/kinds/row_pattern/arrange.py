@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import Table
 
+from cepheid.arrays.pool import empty
 from cepheid.errors import BindError, Diagnostic
+from cepheid.events.schema import ValueKind
 from cepheid.expressions.arrow import Value, pa, pc
+from cepheid.expressions.vectors import Vector
 from cepheid.kernels.columns import scan_times
 from cepheid.kernels.segments import (
     first_of_codes,
@@ -26,6 +29,13 @@ Rows = NDArray[np.int64]
 
 CODE_MAX = (1 << 31) - 1
 """Codes that follow from the values themselves fit 32 bits: they are read several times."""
+
+
+NEAR = 8
+"""Rows before and behind an arranged column, so that neighbours are a part of the same memory."""
+
+SHORT = 1 << 31
+"""Places of fewer rows are of 32 bits."""
 
 
 class Codes(NamedTuple):
@@ -49,6 +59,8 @@ class ArrangedRows:
     ) -> None:
         self._table = table
         self._columns: dict[str, Value] = {}
+        self._padded: dict[str, NDArray[Any]] = {}
+        self._inside: dict[int, NDArray[np.bool_]] = {}
         self._moved: tuple[Value, int, Value] | None = None
         self._lock = Lock()  # Threads ask for the same columns.
         self._partition_by = partition_by
@@ -60,7 +72,7 @@ class ArrangedRows:
         """Return the rows of the table in their new order, or None if it is the old one."""
         if self._destination is None:
             return None
-        order = np.empty(self.row_count, np.int64)
+        order = empty(self.row_count)
         scatter_rows(self._destination, order)
         return order
 
@@ -73,16 +85,19 @@ class ArrangedRows:
                     array = array.cast(array.type.value_type)
                 if pa.types.is_string_view(array.type):
                     array = array.cast(pa.large_string())  # Few functions of Arrow take views.
-                self._columns[name] = self._arranged(array)
+                self._columns[name] = self._arranged(name, array)
             return self._columns[name]
 
-    def _arranged(self, array: Value) -> Value:
+    def _arranged(self, name: str, array: Value) -> Value:
         if self._destination is None:
             return array
         if array.null_count == 0 and _is_plain(array.type):
             values = array.to_numpy()
-            out = np.empty_like(values)
+            padded = empty(len(values) + 2 * NEAR, values.dtype)
+            padded[:NEAR] = padded[NEAR + len(values) :] = 0
+            out = padded[NEAR : NEAR + len(values)]
             scatter(values, self._destination, out)
+            self._padded[name] = padded
             return pa.array(out)
         return array.take(pa.array(self.order))
 
@@ -105,6 +120,27 @@ class ArrangedRows:
         """Return name and type of a column of the table."""
         return self._table.schema.field(name)
 
+    def neighbours(self, name: str, shift: int) -> Vector | None:
+        """Return for every row the value of a column so many rows further, without a copy.
+
+        None if the column has other values than plain numbers, or the rows are too far away.
+        """
+        column = self.column(name)
+        padded = self._padded.get(name)
+        kinds = {np.dtype(np.int64): ValueKind.INTEGER, np.dtype(np.float64): ValueKind.DOUBLE}
+        if padded is None or padded.dtype not in kinds or abs(shift) > NEAR:
+            return None
+        data = padded[NEAR + shift : NEAR + shift + len(column)]
+        return Vector(data, self._is_inside(shift) if shift else None, kinds[padded.dtype])
+
+    def _is_inside(self, shift: int) -> NDArray[np.bool_]:
+        """Find where the row so many rows further is in the same partition."""
+        if shift not in self._inside:
+            outside = np.zeros(self.row_count, np.bool_)
+            mark_outside(self.bounds, shift, outside)
+            self._inside[shift] = np.logical_not(outside, out=outside)
+        return self._inside[shift]
+
     def shifted(self, array: Value, shift: int) -> Value:
         """Return for every row the value so many rows further in its partition, or NULL."""
         if shift == 0 or self.row_count == 0:
@@ -116,8 +152,7 @@ class ArrangedRows:
 
     def _shift(self, array: Value, shift: int) -> Value:
         length = self.row_count
-        outside = np.zeros(length, np.bool_)
-        mark_outside(self.bounds, shift, outside)
+        outside = ~self._is_inside(shift)
         if array.null_count == 0 and _is_plain(array.type):
             data = array.to_numpy()
             moved = np.zeros(length, data.dtype)
@@ -157,7 +192,7 @@ def _arrange(
         refuse_nested(name, table.schema.field(name).type)
     length = len(table)
     order = _sorted(table, order_by)
-    destination = np.empty(length, np.int64)
+    destination = empty(length, np.int32 if length < SHORT else np.int64)
     if order is not None:
         scatter_rows(order, destination)
     if not partition_by:
@@ -168,7 +203,7 @@ def _arrange(
     if order is None:
         order_by_code(codes.data, ends, destination)
     else:
-        grouped = np.empty(length, np.int64)
+        grouped = np.empty_like(destination)
         order_by_code(codes.data[order], ends, grouped)
         destination = grouped[destination]
     bounds = np.unique(ends)
@@ -275,7 +310,7 @@ def _codes(array: Value) -> Codes:
         if numbers is not None:
             low, high = int(numbers.min()), int(numbers.max())
             if high - low <= min(4 * len(array) + 1024, CODE_MAX):
-                codes = np.empty(len(numbers), np.int32)
+                codes = empty(len(numbers), np.int32)
                 np.subtract(numbers, np.int64(low), out=codes, casting="unsafe")
                 return Codes(codes, high - low + 1)
     encoded: Any = array

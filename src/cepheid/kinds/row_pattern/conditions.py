@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cepheid.expressions.arrow import Value, pa
 from cepheid.expressions.functions import FUNCTIONS
+from cepheid.expressions.vectors import Vector
 from cepheid.kinds.row_pattern import tree
 from cepheid.kinds.row_pattern.arrange import ArrangedRows
 from cepheid.kinds.row_pattern.plan import MatchPlan
@@ -147,8 +148,12 @@ def _holds(node: tree.Expression, rows: ArrangedRows, variable: str, text: str) 
         assert isinstance(inner, tree.RowLabel), "a local condition has no other leaf"
         return pa.scalar(variable)
 
-    def leaf(cell: tree.Expression) -> Value:
+    def leaf(cell: tree.Expression) -> Value | Vector:
         assert isinstance(cell, tree.Cell), "a local condition has no other leaf"
+        if isinstance(cell.body, tree.RowColumn):
+            near = rows.neighbours(cell.body.name, cell.navigation.shift)
+            if near is not None:
+                return near
         value = evaluate(cell.body, row_leaf, text)
         # At a row that does not exist the whole expression is NULL, not only its columns.
         if cell.navigation.shift == 0:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.arrays.pool import empty
 from cepheid.errors import DataError, Diagnostic, UnsupportedError
 from cepheid.kernels import row_pattern as kernel
 from cepheid.kernels import row_pattern_search as search_kernel
@@ -125,29 +126,45 @@ def _targets(plan: MatchPlan) -> NDArray[np.bool_]:
     return np.array([name in plan.skip_targets for name in plan.variables] or [False], np.bool_)
 
 
-def _masks(conditions: Sequence[Condition], length: int) -> tuple[NDArray[np.bool_], list[int]]:
-    """Return the masks of conditions on the row alone, and which one each variable has or -1."""
+def _masks(conditions: Sequence[Condition], length: int) -> NDArray[np.bool_]:
+    """Return the masks of conditions on the row alone."""
     masks = [c.mask for c in conditions if c.mask is not None]
-    numbers = np.cumsum([c.mask is not None for c in conditions]) - 1
-    of_variable = [
-        int(n) if c.mask is not None else -1 for n, c in zip(numbers, conditions, strict=True)
-    ]
     if len(masks) == 1:
-        return masks[0].reshape(1, -1), of_variable
-    return np.stack(masks) if masks else np.zeros((1, length), np.bool_), of_variable
+        return masks[0].reshape(1, -1)
+    return np.stack(masks) if masks else np.zeros((1, length), np.bool_)
+
+
+def _numbers_of(conditions: Sequence[Condition]) -> list[int]:
+    """Return the number of the mask that each variable has, or -1."""
+    has = [c.mask is not None for c in conditions]
+    return [int(n) if some else -1 for n, some in zip(np.cumsum(has) - 1, has, strict=True)]
+
+
+def _letters(quest: Quest) -> NDArray[np.uint8]:
+    """Return which conditions hold for each row of the partitions, one bit each."""
+    begin, end = int(quest.bounds[0]), int(quest.bounds[-1])
+    letters = empty(quest.rows.row_count, np.uint8)
+    own = letters[begin:end]
+    own[:] = 0
+    masks = [c.mask for c in quest.conditions if c.mask is not None]
+    for bit, mask in enumerate(masks):
+        own |= mask[begin:end].view(np.uint8) << np.uint8(bit)
+    return letters
 
 
 def _find_local(quest: Quest) -> Iterator[MatchSet]:
     """Return the matches where every condition is known before the search."""
     plan, rows, automaton = quest.plan, quest.rows, quest.automaton
-    masks, of_variable = _masks(quest.conditions, rows.row_count)
+    of_variable = _numbers_of(quest.conditions)
+    condition_count = max(of_variable, default=-1) + 1
     condition_of = np.array([-1, *(of_variable[v] for v in automaton.variable_of[1:])], np.int32)
     if quest.elsewhere is not None:
-        if not _fits_tables(quest, len(masks)) or plan.skip.mode != "past_last_row":
+        if not _fits_tables(quest, condition_count) or plan.skip.mode != "past_last_row":
             raise NotSearchedError
+        masks = _masks(quest.conditions, rows.row_count)
         return quest.elsewhere(quest, masks, tables_of(automaton, condition_of))
-    if quest.row_count >= TABLES_ROWS_MIN and _fits_tables(quest, len(masks)):
-        return _find_by_tables(quest, masks, condition_of)
+    if quest.row_count >= TABLES_ROWS_MIN and _fits_tables(quest, condition_count):
+        return _find_by_tables(quest, condition_of)
     bits = (quest.longest + 1) * automaton.state_count
     if bits > MEMORY_BITS_MAX:
         message = f"the pattern has too many positions for partitions of {quest.longest:,} rows"
@@ -155,6 +172,7 @@ def _find_local(quest: Quest) -> Iterator[MatchSet]:
         found = Diagnostic("E607", message, plan.pattern.span, helps=helps)
         raise UnsupportedError([found], plan.text)
     memo = np.zeros((bits >> 6) + 2, np.uint64)
+    masks = _masks(quest.conditions, rows.row_count)
 
     def find(resume: Rows, *room: NDArray[Any]) -> int:
         path, cursor, *output = room
@@ -176,18 +194,17 @@ def _fits_tables(quest: Quest, conditions: int) -> bool:
     return small and free and automaton.first.shape[0] == 1
 
 
-def _find_by_tables(
-    quest: Quest, masks: NDArray[np.bool_], condition_of: NDArray[np.int32]
-) -> Iterator[MatchSet]:
+def _find_by_tables(quest: Quest, condition_of: NDArray[np.int32]) -> Iterator[MatchSet]:
     """Return the matches where no step of the search has to be taken back."""
     plan, automaton = quest.plan, quest.automaton
     tables = tables_of(automaton, condition_of)
-    viable = np.zeros(quest.longest + 1, np.uint8)
+    letters, viable = _letters(quest), np.zeros(quest.longest + 1, np.uint8)
+    is_target = np.append(False, _targets(plan)[automaton.variable_of[1:]])
 
     def find(resume: Rows, *room: NDArray[Any]) -> int:
         result: int = table_kernel.find_by_tables(
-            quest.bounds, resume, masks, *tables, automaton.variable_of, _MODES[plan.skip.mode],
-            _targets(plan), plan.rows == "all unmatched", viable, *room[2:],
+            quest.bounds, resume, letters, *tables, is_target, _MODES[plan.skip.mode],
+            plan.rows == "all unmatched", viable, *room[2:],
         )  # fmt: skip
         return result
 
@@ -197,8 +214,8 @@ def _find_by_tables(
 def _find_seeing(quest: Quest, programs: Programs) -> Iterator[MatchSet]:
     """Return the matches where conditions see earlier rows and compute with numbers."""
     plan, rows, automaton = quest.plan, quest.rows, quest.automaton
-    masks, of_variable = _masks(quest.conditions, rows.row_count)
-    mask_of = np.array(of_variable, np.int32)
+    masks = _masks(quest.conditions, rows.row_count)
+    mask_of = np.array(_numbers_of(quest.conditions), np.int32)
     confined, sight = sees_outside(plan), sight_of(plan)
     shared = programs.shared and not len(quest.limits) and not confined
     steps_max = plan.bounds.steps_max(STEPS_MAX, quest.longest)
@@ -225,9 +242,9 @@ def _run(quest: Quest, find: Callable[..., int]) -> Iterator[MatchSet]:
     plan, row_count, longest = quest.plan, quest.row_count, quest.longest
     overlapping = plan.skip.mode != "past_last_row"
     path, cursor = np.zeros(longest + 2, np.int32), np.zeros(longest + 2, np.int64)
-    starts, lengths, numbers = (np.empty(row_count + 1, np.int64) for _ in range(3))
+    starts, lengths, numbers = (empty(row_count + 1) for _ in range(3))
     room = max(row_count, longest + ROOM_ROWS if overlapping else 0) + 1
-    states = np.empty(room, np.int16 if quest.automaton.state_count < 2**15 else np.int32)
+    states = empty(room, np.int16 if quest.automaton.state_count < 2**15 else np.int32)
     resume = np.array([0, -1, 0, -1, 0, 0], np.int64)
     result = kernel.FULL
     while result == kernel.FULL:

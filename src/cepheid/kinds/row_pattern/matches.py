@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cepheid.arrays.pool import empty
 from cepheid.kernels.segments import index_entries, spread_rows
 from cepheid.kinds.row_pattern.arrange import Rows
 from cepheid.kinds.row_pattern.automaton import Automaton
@@ -77,7 +78,7 @@ class MatchSet:
         """Return the entries of some variables, and how many there are before each entry."""
         if variables not in self._places:
             size = len(self.states) + 1
-            entries, before = np.empty(size, np.int32), np.empty(size, np.int32)
+            entries, before = empty(size, np.int32), empty(size, np.int32)
             count = index_entries(self.states, self._wanted(variables), entries, before)
             self._places[variables] = entries[:count], before
         return self._places[variables]

@@ -45,7 +45,7 @@ class MeasureFrame:
     matches
         The matches.
     match_of
-        The match of every output row.
+        The match of every output row; ``slice(None)`` for one row of each match.
     current
         The place of the current row in its match, counted from 0; -1 for an empty match.
     text
@@ -58,7 +58,7 @@ class MeasureFrame:
         self,
         rows: ArrangedRows,
         matches: MatchSet,
-        match_of: Rows,
+        match_of: Rows | slice,
         current: Rows,
         text: str,
         frames: tuple[Rows, Rows] | None = None,
@@ -70,9 +70,10 @@ class MeasureFrame:
         self._current = current
         self._text = text
         self._found: dict[tree.Expression, Value] = {}
+        self._located: dict[tree.Navigation, tuple[Rows, Mask | None]] = {}
 
     def __len__(self) -> int:
-        return len(self._match_of)
+        return len(self._current)
 
     def measure(self, expression: tree.Expression) -> Value:
         """Return the value of a bound expression for every output row."""
@@ -84,7 +85,7 @@ class MeasureFrame:
 
     @cached_property
     def _offsets(self) -> Rows:
-        return self._matches.offsets[self._match_of]
+        return self._matches.offsets[:-1][self._match_of]
 
     @cached_property
     def _last(self) -> Rows:
@@ -116,7 +117,9 @@ class MeasureFrame:
     # Values of single rows
 
     def _cell(self, navigation: tree.Navigation, body: tree.Expression) -> Value:
-        rows, valid = self._locate(navigation)
+        if navigation not in self._located:
+            self._located[navigation] = self._locate(navigation)
+        rows, valid = self._located[navigation]
         if isinstance(body, tree.RowColumn):
             return self._gather(self._rows.column(body.name), rows, valid)
 

@@ -17,10 +17,11 @@ from cepheid.kinds.row_pattern.plan import MatchPlan
 class OutputRows(NamedTuple):
     """The rows of a result: the match, its current row, and the row of the input.
 
-    ``current`` counts from 0; it is -1 for an empty match and -2 for a row that no match took.
+    ``match_of`` is ``slice(None)`` for one row of each match. ``current`` counts from 0; it is -1
+    for an empty match and -2 for a row that no match took.
     """
 
-    match_of: Rows
+    match_of: Rows | slice
     current: Rows
     rows: Rows
 
@@ -30,13 +31,11 @@ def build_output(plan: MatchPlan, rows: ArrangedRows, matches: MatchSet) -> Tabl
     output = _one_row(matches) if plan.one_row else _all_rows(plan, matches)
     matched = output.current > -2
     everything = bool(matched.all())
-    frame = MeasureFrame(
-        rows,
-        matches,
-        output.match_of if everything else output.match_of[matched],
-        output.current if everything else output.current[matched],
-        plan.text,
-    )
+    match_of, current = output.match_of, output.current
+    if not everything:
+        assert not isinstance(match_of, slice), "a row that no match took is no row of each match"
+        match_of, current = match_of[matched], current[matched]
+    frame = MeasureFrame(rows, matches, match_of, current, plan.text)
     columns: list[Value] = []
     fields: list[Value] = []
     for name in plan.leading_columns:
@@ -70,8 +69,7 @@ def _timed_rows(plan: MatchPlan, matches: MatchSet, output: OutputRows) -> Rows:
 def _one_row(matches: MatchSet) -> OutputRows:
     found = matches.lengths >= 0
     if found.all():
-        match_of = np.arange(len(matches.starts))
-        return OutputRows(match_of, matches.lengths - 1, matches.starts)
+        return OutputRows(slice(None), matches.lengths - 1, matches.starts)
     return OutputRows(np.flatnonzero(found), matches.lengths[found] - 1, matches.starts[found])
 
 

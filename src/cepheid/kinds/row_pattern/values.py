@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Leaf: TypeAlias = Callable[[tree.Expression], Value]
 """Gives the value of a cell, an aggregate, a column or MATCH_NUMBER()."""
 
+AnyLeaf: TypeAlias = Callable[[tree.Expression], Value | Vector]
+"""The same, which may have read the value."""
+
 _PLAIN = (bool, int, float, str, NoneType)
 _PLAIN_KINDS = (ValueKind.BOOLEAN, ValueKind.INTEGER, ValueKind.DOUBLE)
 
@@ -73,7 +76,7 @@ def evaluate_one(node: tree.Expression, values: Sequence[object], text: str) -> 
     return reading.guarded(node, lambda: arrow_of(vector)[0].as_py())
 
 
-def true_rows(node: tree.Expression, leaf: Leaf, length: int, text: str = "") -> Mask:
+def true_rows(node: tree.Expression, leaf: AnyLeaf, length: int, text: str = "") -> Mask:
     """Return for which rows a condition is true, and neither false nor NULL.
 
     Raises
@@ -90,14 +93,21 @@ def true_rows(node: tree.Expression, leaf: Leaf, length: int, text: str = "") ->
 class _Reading:
     """The leaves of an expression as vectors, and how many rows they have."""
 
-    def __init__(self, leaf: Leaf, text: str) -> None:
+    def __init__(self, leaf: AnyLeaf, text: str) -> None:
         self._leaf = leaf
         self._text = text
         self.length: int | None = None
-        self.context = Context(self._read, self.explain, sql=True)
+
+    @property
+    def context(self) -> Context:
+        """Build what evaluation asks: if it were kept, a cycle would hold the rows for long."""
+        return Context(self._read, self.explain, sql=True)
 
     def _read(self, node: tree.Expression) -> Vector:
         value = self._leaf(node)
+        if isinstance(value, Vector):
+            self.length = len(value.data)
+            return value
         if isinstance(value, pa.Array):
             self.length = len(value)
         return read_value(value)
