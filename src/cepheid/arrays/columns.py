@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cepheid.arrays.key_values import KeyValues, join, one_array, take_apart
 from cepheid.arrays.noticing import current
+from cepheid.arrays.pool import MANY_ROWS, keep_freed_memory
 from cepheid.arrays.sharing import is_shared, once
 from cepheid.errors import DataError, Diagnostic, suggest_names
 from cepheid.events.nanoseconds import is_nanoseconds
@@ -61,6 +62,8 @@ class Columns:
     """The columns of a batch as vectors, each made once; dotted names reach into structures."""
 
     def __init__(self, batch: pa.Table) -> None:
+        if len(batch) >= MANY_ROWS:
+            keep_freed_memory()
         self.batch = batch
         self._names = frozenset(batch.column_names)
         self._vectors: dict[str, Vector] = {}

@@ -8,7 +8,10 @@ batch of events took serves the next, and then the rows.
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections import OrderedDict
+from functools import cache
 from threading import RLock
 from typing import Any
 
@@ -19,6 +22,14 @@ LARGE = 1 << 16
 """Bytes from which the memory of an array is used again."""
 IDLE_MAX = 1 << 27
 """Bytes that wait, at most."""
+MANY_ROWS = 1 << 16
+"""Rows of a batch from which its arrays are worth the C library's attention."""
+MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
+"""The names that ``mallopt`` has for what it sets."""
+OWN_PAGES = 1 << 25
+"""Bytes from which the C library asks for pages of an array's own: its maximum."""
+CHOSEN = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+"""Variables of the environment by which a user chooses what the C library does."""
 STEPS = 4
 """Sizes between two powers of two: an array gets the next larger size."""
 
@@ -73,6 +84,24 @@ class _Owner:
 
     def __del__(self) -> None:
         _IDLE.put(self._memory)
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Let the C library keep what arrays give back, up to a limit; return whether it does.
+
+    Usually glibc gives memory at the end of its heap back to the system, so a query that runs again
+    and again, or batch by batch, would get new pages for the arrays in between every time.
+    """
+    if any(name in os.environ for name in CHOSEN):
+        return False
+    try:
+        if not (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc"):
+            return False
+        set_option = ctypes.CDLL(None).mallopt
+    except (ValueError, OSError, AttributeError):
+        return False
+    return bool(set_option(MMAP_THRESHOLD, OWN_PAGES) and set_option(TRIM_THRESHOLD, IDLE_MAX))
 
 
 def empty(length: int, dtype: Any = np.int64) -> NDArray[Any]:

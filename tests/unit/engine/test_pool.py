@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import weakref
 from typing import Any
@@ -111,3 +114,41 @@ def test_a_search_leaves_no_rows_to_the_garbage_collector(monkeypatch: pytest.Mo
         assert not any(ref() is not None for ref in alive)
     finally:
         gc.enable()
+
+
+FAULTS = """
+import resource, threading
+import numpy as np
+from cepheid.arrays.pool import keep_freed_memory
+
+def work():
+    for _ in range(rounds):
+        arrays = [np.ones(1 << 18) for _ in range(8)]
+        arrays.clear()
+
+print(keep_freed_memory() if {keeps} else None)
+rounds = 5
+work()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+rounds = 40
+work()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(environment: dict[str, str], *, keeps: bool) -> tuple[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS.replace("{keeps}", str(keeps))],
+        env=os.environ | environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    said, count = done.stdout.split()
+    return said, int(count)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc has mallopt")
+def test_arrays_in_between_get_no_new_pages_every_time() -> None:
+    said, kept = faults({}, keeps=True)
+    _, given_back = faults({}, keeps=False)
+    assert said == "True"
+    assert kept < given_back / 4
+    assert faults({"MALLOC_TRIM_THRESHOLD_": "131072"}, keeps=True)[0] == "False"

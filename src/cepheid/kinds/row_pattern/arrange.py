@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import Table
 
-from cepheid.arrays.pool import empty
+from cepheid.arrays.pool import MANY_ROWS, empty, keep_freed_memory
 from cepheid.errors import BindError, Diagnostic
 from cepheid.events.schema import ValueKind
 from cepheid.expressions.arrow import Value, pa, pc
@@ -57,6 +57,8 @@ class ArrangedRows:
     def __init__(
         self, table: Table, partition_by: tuple[str, ...], order_by: tuple[OrderKey, ...]
     ) -> None:
+        if len(table) >= MANY_ROWS:
+            keep_freed_memory()
         self._table = table
         self._columns: dict[str, Value] = {}
         self._padded: dict[str, NDArray[Any]] = {}
