@@ -206,9 +206,11 @@ GIVEN_UP = {
     ),
     "next_stack.run_stacks": "RETURN COUNT(*) PATTERN A+ SEMANTICS next WHERE A.x < NEXT(A).x",
     "enumerate.list_matches": (
+        "RETURN MATCHES PATTERN SEQ(A p, B q, A r) WHERE p.x * q.x < 99 WITHIN 4 s"
+    ),
+    "earlier_rows.list_by_earlier_rows": (
         "RETURN MATCHES PATTERN SEQ(A p, B q, A r) WHERE p.x <= q.x + 99 WITHIN 4 s"
     ),
-    "plain_matches.list_plain_matches": "RETURN MATCHES PATTERN SEQ(A, B) AND A WITHIN 4 s",
     "paths.walk_paths": "RETURN MATCHES PATTERN SEQ(A, B, A) WITHIN 4 s",
     "paths.read_paths": "RETURN MATCHES PATTERN SEQ(A, B, A) SEMANTICS next WITHIN 4 s",
     "walk.walk_events": "RETURN MATCHES PATTERN SEQ(A+, B) WITHIN 4 s",

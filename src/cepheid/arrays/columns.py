@@ -162,15 +162,37 @@ class Columns:
         return self._bits[id(job)][1]
 
     def take(self, name: str, rows: Any) -> Any:
-        """Select rows of a column; Arrow would join the chunks of numbers in every call."""
+        """Select rows of a column; Arrow would look at each for NULL, and join chunks each time."""
+        words = self.words(name) if isinstance(rows, np.ndarray) else None
+        if words is not None:
+            return self.of_words(name, gather(words, rows))
+        return one_array(self._one_chunk(name).take(pa.array(rows)))
+
+    def words(self, name: str) -> NDArray[np.int64] | None:
+        """Return a column without NULL whose values have 64 bits as such; None for all others."""
+        column = self._one_chunk(name)
+        kind = column.type
+        if column.num_chunks != 1 or column.null_count or not pa.types.is_primitive(kind):
+            return None
+        if kind.bit_width != 64:
+            return None
+        chunk: Any = column.chunk(0)
+        return np.frombuffer(chunk.buffers()[1] or b"", np.int64, len(chunk), 8 * chunk.offset)
+
+    def of_words(self, name: str, words: NDArray[np.int64]) -> Any:
+        """Return words as values of a column."""
+        values: Any = words
+        kind = self.arrow(name).type
+        return pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(values)])
+
+    def _one_chunk(self, name: str) -> pa.ChunkedArray[Any]:
+        """Return a column, whose chunks are joined once if it has numbers."""
         column = self.arrow(name)
-        if column.num_chunks > 1 and pa.types.is_primitive(column.type):
-            if name not in self._joined:
-                self._joined[name] = pa.chunked_array([column.combine_chunks()])
-            column = self._joined[name]
-        if isinstance(rows, np.ndarray) and _are_words(column):
-            return _gather_words(column.chunk(0), rows)
-        return one_array(column.take(pa.array(rows)))
+        if column.num_chunks <= 1 or not pa.types.is_primitive(column.type):
+            return column
+        if name not in self._joined:
+            self._joined[name] = pa.chunked_array([column.combine_chunks()])
+        return self._joined[name]
 
     def arrow(self, name: str) -> pa.ChunkedArray[Any]:
         """Return a column as it came."""
@@ -185,21 +207,6 @@ class Columns:
                 return flat.column(name)
         helps = (suggest_names(name, self.batch.column_names, owner="the input"),)
         raise DataError([Diagnostic("E505", f"the input has no column `{name}`", helps=helps)])
-
-
-def _are_words(column: Any) -> bool:
-    """Check whether a column is one array of 64 bits each, none of which is NULL."""
-    kind = column.type
-    if column.num_chunks != 1 or column.null_count or not pa.types.is_primitive(kind):
-        return False
-    return bool(kind.bit_width == 64)
-
-
-def _gather_words(array: Any, rows: NDArray[Any]) -> Any:
-    """Select rows of an array of 64 bits each; Arrow would look at each for NULL."""
-    words = np.frombuffer(array.buffers()[1] or b"", np.int64, len(array), 8 * array.offset)
-    taken: Any = gather(words, rows)
-    return pa.Array.from_buffers(array.type, len(rows), [None, pa.py_buffer(taken)])
 
 
 def gather(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:

@@ -73,7 +73,7 @@ def gather_members(D, reach, until, semantics, ptr, member, key, before):
             ptr[segment * states + state + 1] = place
 
 
-@kernel(borrows=True)
+@kernel(inline="code", borrows=True)
 def _lower_bound(key, first, last, value):
     """Find the first position in a sorted slice that is not below a value."""
     while first < last:
@@ -94,7 +94,7 @@ def place_link(at, kind, semantics, kind_rule):
     return at * kind_rule.shape[0] + kind, np.int64(NEXT if kind_rule[kind] != ANY else ANY)
 
 
-@kernel(borrows=True)
+@kernel(inline="code", borrows=True)
 def open_edge(
     frame, edge, low, high, bound, rule, order, first, last, key, equal, begin, rank_first,
     rank_last,
@@ -142,7 +142,7 @@ def _open_by_place(frame, source, bound, order, before):
     frame[LOW], frame[HIGH], frame[RANKED] = 0, order[frame[ROW]], -1
 
 
-@kernel(borrows=True)
+@kernel(inline="code", borrows=True)
 def next_row(
     frame, bound, source, kind, n, upto, order, reach, close, member, at_rank, predicate, outside,
     rank, first, last,

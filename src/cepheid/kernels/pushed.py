@@ -22,7 +22,7 @@ WIDEST = np.int32(2**31 - 1)
 
 
 # Arrays are indexed and never sliced: a slice costs more than everything else.
-@kernel(borrows=True)
+@kernel(inline="code", borrows=True)
 def open_limits(limits, outside, row, state, later_ptr, later, first, last):
     """Initialise the ranges with those of the last event of a match."""
     for order in range(outside.shape[0]):
@@ -31,7 +31,7 @@ def open_limits(limits, outside, row, state, later_ptr, later, first, last):
     _narrow(limits, 0, outside, row, state, later_ptr, later, first, last)
 
 
-@kernel(borrows=True)
+@kernel(inline="code", borrows=True)
 def _narrow(limits, depth, outside, row, state, later_ptr, later, first, last):
     """Narrow the ranges of the orders in which a state holds the later event."""
     for n in range(later_ptr[state], later_ptr[state + 1]):
@@ -48,8 +48,8 @@ def _narrow(limits, depth, outside, row, state, later_ptr, later, first, last):
             limits[depth, order, HIGH] = min(limits[depth, order, HIGH], high)
 
 
-@kernel(borrows=True)
-def _fits(limits, depth, outside, row, state, earlier_ptr, earlier, rank):
+@kernel(inline="code", borrows=True)
+def fits(limits, depth, outside, row, state, earlier_ptr, earlier, rank):
     """Check whether a row is in the ranges of the orders in which it is the earlier event."""
     for n in range(earlier_ptr[state], earlier_ptr[state + 1]):
         order = earlier[n]
@@ -63,7 +63,7 @@ def _fits(limits, depth, outside, row, state, earlier_ptr, earlier, rank):
     return True
 
 
-@kernel(borrows=True)
+@kernel(inline="code", borrows=True)
 def _is_dead(limits, depth, outside, place, state, dead_limits):
     """Check whether the ranges are within those with which a row was marked dead."""
     for order in range(outside.shape[0]):
@@ -77,13 +77,13 @@ def _is_dead(limits, depth, outside, place, state, dead_limits):
     return True
 
 
-@kernel(borrows=True)
+@kernel(inline="code", borrows=True)
 def enter(
     limits, depth, row, state, trigger, dead, dead_limits, outside, earlier_ptr, earlier,
     later_ptr, later, rank, first, last,
 ):  # fmt: skip
     """Check whether a row can be pushed; if so, set the ranges that remain after it."""
-    if not _fits(limits, depth - 1, outside, row, state, earlier_ptr, earlier, rank):
+    if not fits(limits, depth - 1, outside, row, state, earlier_ptr, earlier, rank):
         return False
     place = row % dead.shape[0]
     if dead[place, state] == trigger + 1:
@@ -96,7 +96,7 @@ def enter(
     return True
 
 
-@kernel(borrows=True)
+@kernel(inline="code", borrows=True)
 def bury(limits, depth, row, state, trigger, dead, dead_limits):
     """Mark a row in a state as dead, for the ranges before it was pushed."""
     place = row % dead.shape[0]

@@ -24,7 +24,7 @@ SOMEHOW, BEGINS, SUMMED = 0, 1, 2
 """The latest start of matches in a state: the row itself, or that of all source states."""
 
 
-@kernel(borrows=True)
+@kernel(inline="code", borrows=True)
 def in_ranks(n, end, predicate, outside, rank, first, last, prev, row):
     """Check the ranked predicates between two rows."""
     while n < end:

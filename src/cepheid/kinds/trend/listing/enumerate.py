@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 from cepheid.kernels import enumerate as kernel
 from cepheid.kernels import links as linked
 from cepheid.kernels import starts as forward
-from cepheid.kernels.plain_matches import list_plain_matches
-from cepheid.kinds.trend.listing.found import Found
+from cepheid.kinds.trend.listing.earlier_rows import (
+    LISTS_MAX,
+    list_by_earlier_rows,
+    room_of_lists,
+)
+from cepheid.kinds.trend.listing.found import Found, Told
 from cepheid.kinds.trend.listing.link_kinds import LinkRoom, split_by_link, tables_of
 from cepheid.kinds.trend.listing.mask_blocks import MaskBlocks
 from cepheid.kinds.trend.listing.pushed_predicates import Pushing, split_by_role
@@ -109,11 +113,14 @@ class Lister(Evaluation):
         order of their last events.
     judges
         Conditions on whole matches; those that the search itself checks are not in ``rest``.
+    told
+        What rows will tell about events, which the search may write at once.
     """
 
     def __init__(
         self, question: Question, template: Template, segments: Segments, bound: Places,
         wanted: Places, turn: Places, judges: Sequence[GlobalPredicate] = (),
+        told: Told | None = None,
     ) -> None:  # fmt: skip
         template, pushed = split_by_role(template, judges)
         choices = [0] * len(template.states)
@@ -136,7 +143,8 @@ class Lister(Evaluation):
         masked = [relation for relation in question.relations if relation.rest]
         places = bound(segments)
         pushing = Pushing(question, segments, template, judges, pushed)
-        self.rest, self._pushed = pushing.rest, pushing.tables
+        self.rest, self.pushed = pushing.rest, pushing.tables
+        self.told = told or Told({}, np.zeros((len(question.variables), 0), np.uint8))
         self.judged = bool(judges)
         self._blocks_of_masks = MaskBlocks(
             segments.ptr, self.order, places, len(masked),
@@ -152,24 +160,19 @@ class Lister(Evaluation):
         """Enumerate the matches, in the order of their last events in the input."""
         longest = self.segments.longest
         count = min(MATCHES_ROOM, most or MATCHES_ROOM)
+        if self._is_narrow():
+            yield from list_by_earlier_rows(self, count, self._room_of_limits())
+            return
         cursor = np.zeros(5, np.int64)
         frames = np.zeros((longest + 1, kernel.FRAME), np.int64)
         limits, dead, dead_limits = self._room_of_limits()
-        status, plain, rows = kernel.FULL, self._is_plain(), self.segments.rows
+        status, rows = kernel.FULL, self.segments.rows
         out = _room_of_matches(count, longest)
         while status != kernel.DONE:
-            if plain:
-                status = list_plain_matches(
-                    self.graph.edge_ptr, self.graph.source, self.graph.guard_ptr,
-                    self.graph.variable, self.arrays.bound, self.arrays.reach, self.arrays.before,
-                    self.arrays.member, self.arrays.trigger_row, self.arrays.trigger_state,
-                    rows, cursor, frames, *out,
-                )  # fmt: skip
-            else:
-                status = kernel.list_matches(
-                    self.graph, self.data, self.arrays, self._pushed, self.semantics, cursor,
-                    frames, limits, dead, dead_limits, *out,
-                )  # fmt: skip
+            status = kernel.list_matches(
+                self.graph, self.data, self.arrays, self.pushed, self.semantics, cursor, frames,
+                limits, dead, dead_limits, *out,
+            )  # fmt: skip
             if status == kernel.MISSING:
                 self.load_mask(int(cursor[kernel.WANTED]))
                 continue
@@ -178,20 +181,18 @@ class Lister(Evaluation):
             last = self.arrays.trigger_row[out_trigger[:matches]]
             cursor[kernel.COUNT] = cursor[kernel.BINDINGS] = 0
             if matches:
-                bound = out_row[:bindings] if plain else rows[out_row[:bindings]]
                 yield Found(
-                    self.arrays.segment_of[last], last, out_ptr[: matches + 1], bound,
-                    out_variable[:bindings],
+                    self.arrays.segment_of[last], last, out_ptr[: matches + 1],
+                    rows[out_row[:bindings]], out_variable[:bindings],
                 )  # fmt: skip
                 # Matches keep these arrays, so that nothing is copied.
                 out = _room_of_matches(count, longest)
 
-    def _is_plain(self) -> bool:
-        """Check whether time alone decides which earlier rows an edge can come from."""
-        graph, arrays = self.graph, self.arrays
-        free = not len(self._pushed.outside) and not (arrays.edge_kind >= 0).any()
-        alone = not (graph.edge_pair >= 0).any() and not np.diff(graph.guard_ptr).any()
-        return self.semantics == forward.ANY and len(arrays.before) > 0 and free and alone
+    def _is_narrow(self) -> bool:
+        """Check whether the earlier rows that a row can follow can be kept, and follow from it."""
+        if self.semantics != forward.ANY or any(r.rest for r in self.question.relations):
+            return False
+        return room_of_lists(self) <= LISTS_MAX
 
     def load_mask(self, row: int) -> None:
         """Compute the predicates that do not separate, for the block of a row."""
@@ -199,7 +200,7 @@ class Lister(Evaluation):
 
     def _room_of_limits(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Allocate buffers for conditions between distant events; see ``kernels/pushed.py``."""
-        orders, states = len(self._pushed.outside), len(self.graph.variable)
+        orders, states = len(self.pushed.outside), len(self.graph.variable)
         if not orders:
             none = np.zeros((0, 0, 0), np.int32)
             return none, np.zeros((0, 0), np.int64), none[None]
@@ -226,7 +227,7 @@ class Lister(Evaluation):
         none = np.zeros(0, np.int64)
         return _Arrays(
             segment_of, bound, crowded, np.array(choices, np.int64), segments.chosen,
-            self._pushed.need, self._pushed.marks, self._ways(),
+            self.pushed.need, self.pushed.marks, self._ways(),
             np.full((rows, states), -1, np.int64), np.full((rows, states), -1, np.int64),
             np.full((waiting, states), -1, np.int64), equal, at_rank, blocks.of_row, blocks.at,
             blocks.first, blocks.base, blocks.mask, none, none, none, none, none,

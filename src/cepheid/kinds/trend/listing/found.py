@@ -8,13 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class Told(NamedTuple):
+    """What rows of matches tell about events: words by column, and how their variable is spelled.
+
+    ``words`` has a value of 64 bits for every event, ``letters`` the bytes of its variable's name;
+    none if names differ in length.
+    """
+
+    words: dict[str, NDArray[np.int64]]
+    letters: NDArray[np.uint8]
+
+
 class Found(NamedTuple):
     """A batch of matches.
 
     ``segment`` is the segment of a match and ``last`` the index of its last event among the rows of
     all segments; the bindings of match n are ``ptr[n]`` to ``ptr[n + 1]`` of ``rows`` (of the
     input) and ``variables`` (their numbers). Of sets of matches (§2.10), ``part`` is the number of
-    the match of a binding in its set.
+    the match of a binding in its set. What was ``told`` of bindings need not be looked up.
     """
 
     segment: NDArray[np.int64]
@@ -23,6 +34,7 @@ class Found(NamedTuple):
     rows: NDArray[np.int64]
     variables: NDArray[np.int8]
     part: NDArray[np.int64] | None = None
+    told: Told | None = None
 
     def __len__(self) -> int:
         """Return the number of matches."""

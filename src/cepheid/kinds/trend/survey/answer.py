@@ -217,6 +217,6 @@ def _blame(
     cell, numbers = cell[used], through[used]
     total = cells.total[cell]
     rows = _head(job, cells, cell, columns)
-    rows[EVENT] = whole_events(job, segments.rows[used], columns, {})
+    rows[EVENT] = whole_events(job, segments.rows[used], columns, {}, {})
     share = np.ldexp(numbers.real / total.real, steps(numbers.imag - total.imag))
     return pa.table(rows | _counts_of(numbers, share))

@@ -27,7 +27,7 @@ from cepheid.kinds.trend.listing.match_sets import sets_of
 from cepheid.kinds.trend.program.job import Job
 from cepheid.kinds.trend.windows.chosen_windows import choose
 from cepheid.kinds.trend.windows.earlier_windows import EarlierWindows
-from cepheid.kinds.trend.windows.match_tables import build_matches
+from cepheid.kinds.trend.windows.match_tables import build_matches, tell
 from cepheid.kinds.trend.windows.match_windows import Stretch, find_stretches
 from cepheid.kinds.trend.windows.step import PartitionState, admit, known_until, release
 from cepheid.patterns.segments import Segments
@@ -226,7 +226,7 @@ def _lister(job: Job, stretch: Stretch, owned: Owned) -> Lister:
     judges = () if stretch.earlier else job.plan.globals
     return Lister(
         stretch.question, template, stretch.segments, stretch.bound, _wanted(job, stretch, owned),
-        stretch.turn, judges,
+        stretch.turn, judges, tell(job, stretch.question.columns),
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from cepheid.events.arriving import shown_as_texts
 from cepheid.expressions.arrow import arrow_of
 from cepheid.expressions.evaluate import evaluate_vector
 from cepheid.expressions.vectors import Vector, full_length
-from cepheid.kinds.trend.listing.found import Aligned, Found
+from cepheid.kinds.trend.listing.found import Aligned, Found, Told
 from cepheid.kinds.trend.listing.global_predicates import (
     merge_variants,
     take_rows,
@@ -49,9 +50,8 @@ def build_matches(
     listing = plan.output.kind is OutputKind.MATCHES
     if listing:
         rows[MATCH_ID] = pa.array(np.arange(first_id, first_id + len(found), dtype=np.int64))
-    leading = found.leading
     for name in plan.partition.group_by:
-        rows[name] = _take(columns, name, leading)
+        rows[name] = _take(columns, name, found.leading)
     rows |= columns_of_windows(job, starts, columns.batch.schema)
     if listing:
         rows[EVENTS] = events_of_matches(job, found.loose(), columns)
@@ -60,7 +60,7 @@ def build_matches(
             rows[column.name] = _computed(job, column.expression, found.loose(), columns)
         elif column.variable is None:
             assert column.attribute is not None, "only attributes are listed"
-            rows[column.name] = _take(columns, column.attribute, leading)
+            rows[column.name] = _take(columns, column.attribute, found.leading)
         elif column.variable == LAST_EVENT:
             assert column.attribute is not None, "its time"
             rows[column.name] = _take(columns, column.attribute, found.ending)
@@ -95,23 +95,59 @@ def columns_of_windows(
     return {name: times_of_windows(values, job, schema) for name, values in both.items()}
 
 
+def tell(job: Job, columns: Columns) -> Told | None:
+    """Collect what matches tell about events and a search can write at once; None for nothing."""
+    if job.plan.output.kind is not OutputKind.MATCHES or job.patterns > 1:
+        return None
+    names = [variable_of(name).encode() for name in job.variables]
+    length = len(names[0]) if len(set(map(len, names))) == 1 else 0
+    letters = np.frombuffer(b"".join(names) if length else b"", np.uint8)
+    words = {name: columns.words(name) for name in columns.batch.column_names if not is_mark(name)}
+    known = {name: values for name, values in words.items() if values is not None}
+    return Told(known, letters.reshape(len(names), length))
+
+
 def events_of_matches(job: Job, found: Found, columns: Columns) -> Any:
     """Build the events of matches: lists of structures with the variable first, then the time.
 
     The events of a set of matches tell which of its matches they are in (§2.10).
     """
-    names: Any = pa.array(list(map(variable_of, job.variables)), pa.string())
-    fields: dict[str, Any] = {VARIABLE: names.take(pa.array(found.variables))}
+    fields: dict[str, Any] = {VARIABLE: _names(job, found)}
     if job.patterns > 1:
         part = np.zeros(0, np.int64) if found.part is None else found.part
         fields[PART] = pa.array(part, pa.int64())
-    return _lists(found.ptr, whole_events(job, found.rows, columns, fields))
+    told = {} if found.told is None else found.told.words
+    return _lists(found.ptr, whole_events(job, found.rows, columns, fields, told))
+
+
+def _names(job: Job, found: Found) -> Any:
+    """Build the names of the variables that matches bind."""
+    names = list(map(variable_of, job.variables))
+    if found.told is None or not len(found.told.letters):
+        texts: Any = pa.array(names, pa.string())
+        return texts.take(pa.array(found.variables))
+    letters: Any = found.told.letters
+    count = len(found.rows)
+    ends = _ends(len(names[0].encode()), 1 << count.bit_length())
+    buffers = [None, ends.slice(0, 4 * (count + 1)), pa.py_buffer(letters)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
+
+
+@functools.lru_cache(maxsize=4)
+def _ends(length: int, count: int) -> Any:
+    """Return where texts of one length end; batch after batch needs the same."""
+    ends: Any = np.arange(0, length * count + 1, length, dtype=np.int32)
+    return pa.py_buffer(ends)
 
 
 def whole_events(
-    job: Job, rows: NDArray[np.int64], columns: Columns, fields: dict[str, Any]
-) -> Any:
-    """Build structures of some fields, then the time and all other columns of events."""
+    job: Job, rows: NDArray[np.int64], columns: Columns, fields: dict[str, Any],
+    told: Mapping[str, NDArray[np.int64]],
+) -> Any:  # fmt: skip
+    """Build structures of some fields, then the time and all other columns of events.
+
+    The words of columns that are ``told`` need not be looked up.
+    """
     fields = dict(fields)
     time = job.plan.time
     shown = [name for name in columns.batch.column_names if not is_mark(name)]
@@ -119,7 +155,10 @@ def whole_events(
     for name in ordered:
         # The variable replaces a column of the same name.
         label = f"event_{name}" if name in fields else name
-        fields[label] = _take(columns, name, rows)
+        known = told.get(name)
+        fields[label] = (
+            _take(columns, name, rows) if known is None else columns.of_words(name, known)
+        )
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
 
 
