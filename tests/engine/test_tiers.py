@@ -206,7 +206,7 @@ GIVEN_UP = {
     ),
     "next_stack.run_stacks": "RETURN COUNT(*) PATTERN A+ SEMANTICS next WHERE A.x < NEXT(A).x",
     "enumerate.list_matches": (
-        "RETURN MATCHES PATTERN SEQ(A p, B q, A r) WHERE p.x * q.x < 99 WITHIN 4 s"
+        "RETURN MATCHES PATTERN SEQ(A p, B q) SEMANTICS next WHERE p.x <= q.x + 99 WITHIN 4 s"
     ),
     "earlier_rows.list_by_earlier_rows": (
         "RETURN MATCHES PATTERN SEQ(A p, B q, A r) WHERE p.x <= q.x + 99 WITHIN 4 s"
