@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from tests.agreement.ways import (
     can_be_live,
     compiled,
     has_events_window,
+    is_near,
     parquet_holds,
     pieces,
     run_over,
@@ -33,6 +35,7 @@ from tests.store.small_store import small_parts
 import cepheid
 from cepheid.errors import CepheidError
 from cepheid.spark.failures import clear_error
+from cepheid.spark.file_records import infer_columns, read_folder
 from cepheid.spark.schema import plain_type
 
 if TYPE_CHECKING:
@@ -56,7 +59,12 @@ def spark_ways(spark: SparkSession) -> list[Way]:
 
 def spark_streams(spark: SparkSession) -> list[Way]:
     """Return the ways to run live, each of which takes seconds."""
-    return [Way("Spark stream", (*PATTERNS, *STEPPED), _on(spark, run_stream), _stream_holds)]
+    kinds = (*PATTERNS, *STEPPED)
+    folders = (*kinds, "filter", "aggregation")
+    return [
+        Way("Spark stream", kinds, _on(spark, run_stream), _stream_holds),
+        Way("Spark folder", folders, _on(spark, run_folder), _folder_holds),
+    ]
 
 
 def _on(spark: SparkSession, run: Callable[[SparkSession, Trial], Any]) -> Callable[[Trial], Any]:
@@ -191,6 +199,17 @@ def _stream_holds(trial: Trial) -> bool:
     return trial.forms.get(trial.type) == "string" or trial.forms.get("type") == "string"
 
 
+def _folder_holds(trial: Trial) -> bool:
+    """Return whether the same is so of a folder, whose SELECTs are live, too."""
+    if trial.kind not in SELECTS:
+        return _stream_holds(trial)
+    if not _file_holds(trial) or not is_near(trial) or "date" in trial.forms["ts"]:
+        return False
+    if any(word in trial.text for word in ("LIMIT", "ORDER BY")) or has_events_window(trial):
+        return False
+    return trial.kind == "filter" or (trial.kind == "aggregation" and "WINDOW" in trial.text)
+
+
 def last_event(trial: Trial) -> pa.Table:
     """Return an event of another type or partition, after all windows of the others."""
     ticks: list[Any] = trial.table.column(trial.time).cast(pa.int64()).to_pylist()
@@ -235,3 +254,67 @@ def run_stream(spark: SparkSession, trial: Trial) -> Any:
         live = writer.trigger(availableNow=True).start()
         live.awaitTermination()
         return plain_rows(spark.read.schema(result.schema).parquet(str(folder / "rows")).toArrow())
+
+
+def run_folder(spark: SparkSession, trial: Trial) -> Any:
+    """Run over files that tasks read, in another order of times, and start again in between."""
+    arrived, delay = _out_of_order(trial)
+    last = [] if trial.kind == "filter" else [_later(trial, last_event(trial), delay)]
+    parts = [*pieces(trial, arrived), *last] or [arrived]
+    begun = len(trial.text) % len(parts)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        parquet.write_table(trial.table, folder / "known.parquet")
+        place = folder / "events"
+        place.mkdir()
+        for number, piece in enumerate(parts):
+            path = place / f"{number:03}.parquet"
+            parquet.write_table(piece, path, row_group_size=2)
+            os.utime(path, (1000 + number, 1000 + number))
+            if number == begun:
+                _follow(spark, trial, folder, delay)
+        schema = _follow(spark, trial, folder, delay)
+        return plain_rows(spark.read.schema(schema).parquet(str(folder / "rows")).toArrow())
+
+
+def _follow(spark: SparkSession, trial: Trial, folder: Path, delay: int) -> Any:
+    """Read the files that are new, two a micro-batch, and return the schema of the rows."""
+    columns = infer_columns(spark, str(folder / "known.parquet"), "parquet")
+    frame = read_folder(spark, str(folder / "events"), "parquet", columns, 2)
+    length = f"{delay // 1000} microseconds"
+    result = compiled(trial).stream(frame, watermark=length, max_ahead="3650000 days")
+    writer = result.writeStream.format("parquet").option("path", str(folder / "rows"))
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return result.schema
+
+
+def _out_of_order(trial: Trial) -> tuple[pa.Table, int]:
+    """Return events in an order of arrival, and the nanoseconds that the latest of them waits.
+
+    Events of one time stay together, in their order; that of all others does not matter, but where
+    a query says that it does.
+    """
+    table = trial.table
+    times = [row[trial.time] for row in plain_rows(table)]
+    words = ("TIES arrival", "SKIP", "FIRST(", "LAST(")
+    if not times or any(word in trial.text for word in words):
+        return table, 10**9
+    shuffled = sorted(set(times))
+    Random(trial.text).shuffle(shuffled)  # no secret
+    tick = 1
+    if pa.types.is_integer(value_type(table.schema.field(trial.time).type)):
+        tick = TICK_NS[trial.time_unit]
+    span = (max(times) - min(times)) * tick
+    rows = sorted(range(len(times)), key=lambda row: shuffled.index(times[row]))
+    # Arrow has no rows to take of texts that are views.
+    return pa.concat_tables([table.slice(row, 1) for row in rows]), span + 10**9
+
+
+def _later(trial: Trial, event: pa.Table, delay: int) -> pa.Table:
+    """Return an event later by some nanoseconds, and a tick."""
+    place = event.column_names.index(trial.time)
+    field: Any = event.schema.field(place)
+    tick = TICK_NS[getattr(field.type, "unit", trial.time_unit)]
+    time = event.column(place).cast(pa.int64())[0].as_py() + delay // tick + 1
+    return event.set_column(place, field, pa.array([time], pa.int64()).cast(field.type))

@@ -17,6 +17,7 @@ from pyarrow import parquet
 from tests.engine.comparison import same_rows
 
 import cepheid
+from cepheid.errors import DataError
 from cepheid.runtimes import row_groups
 
 NAN = float("nan")
@@ -165,3 +166,19 @@ def test_a_file_of_which_nothing_is_read_has_the_columns_of_others(tmp_path: Pat
     for text in ("COUNT(*) PATTERN SEQ(A, B) WHERE [k]", "MATCHES PATTERN SEQ(A, B) WHERE [k]"):
         found = cepheid.query(f"RETURN {text} WITHIN 1 s").run(str(tmp_path))
         assert len(found) in (1, 9)
+
+
+@pytest.mark.parametrize(("time", "code"), [(2**62, "E517"), (-(2**62), "E517"), (None, "E506")])
+def test_a_time_that_is_refused_is_so_in_a_group_that_no_event_needs(
+    tmp_path: Path, time: int | None, code: str
+) -> None:
+    for kind in (pa.int64(), pa.timestamp("us")):
+        times = pa.array([time, 1, 2, 3], kind)
+        table = pa.table({"ts": times, "type": list("CABC")})
+        path = tmp_path / "events.parquet"
+        parquet.write_table(table, path, row_group_size=1)
+        query = cepheid.query("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 s")
+        for events in (table, str(path)):
+            with pytest.raises(DataError) as found:
+                query.run(events)
+            assert found.value.diagnostics[0].code == code

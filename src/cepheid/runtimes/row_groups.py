@@ -1,7 +1,8 @@
 """Row groups of Parquet files that a query leaves out, by the least and largest of their values.
 
 A group is read if one of the query's alternatives may hold for an event in it. Where a file says
-nothing of a column, it may.
+nothing of a column, it may. It is also read if it has a time that is refused where it is read: then
+the query is refused whichever groups it needs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pyarrow import parquet
 from cepheid.arrays.noticing import current
 from cepheid.events.files import content_of
 from cepheid.events.nanoseconds import is_nanoseconds
+from cepheid.events.temporal import TIME_MAX
 from cepheid.jobs.kind import kind_of
 from cepheid.patterns.thresholds import Threshold
 from cepheid.plans.plan import Plan
@@ -81,13 +83,36 @@ def groups_of(
     if not all(tests):
         return list(range(metadata.num_row_groups))
     wanted = {place for one in tests for place, _ in one}
+    factor = _factor_of_times(file, schema, time)
     found = []
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         known = {place: group.column(place).statistics for place in wanted}
-        if any(all(test(known[place]) for place, test in one) for one in tests):
+        refused = factor and _has_refused(group.column(places[time]).statistics, factor)
+        if refused or any(all(test(known[place]) for place, test in one) for one in tests):
             found.append(number)
     return found
+
+
+def _factor_of_times(file: parquet.ParquetFile, schema: pa.Schema, time: str) -> int:
+    """Return the ticks of a unit of the times in a file; 0 if they cannot be compared."""
+    if time not in schema.names:
+        return 0
+    kind: Any = schema.field(time).type
+    comparable = pa.types.is_timestamp(kind) or pa.types.is_signed_integer(kind)
+    return _factor(file, time, kind) if comparable else 0
+
+
+def _has_refused(statistics: Any, factor: int) -> bool:
+    """Check whether statistics tell of a NULL, or of a time that is too far from 1970."""
+    if statistics is None:
+        return False
+    if statistics.has_null_count and statistics.null_count:
+        return True
+    if not statistics.has_min_max:
+        return False
+    least, largest = statistics.min_raw * factor, statistics.max_raw * factor
+    return bool(least < -TIME_MAX or largest > TIME_MAX)
 
 
 def _plain(kind: Any) -> pa.DataType:

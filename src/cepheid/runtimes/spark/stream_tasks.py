@@ -59,10 +59,11 @@ MAXIMA = ("open_windows", "lag_ms")
 COUNTS = (*SUMS, *MAXIMA)
 """Counters of a turn; the progress of the query shows their sums or maxima over all buckets."""
 
-STAMP_MAX = ((1 << 63) - 1) // 1000
+STAMP_MAX = ((1 << 63) - 1) // 1000 - 86_400_000_000
 """Microseconds from 1970 to 2262, where pandas ends; so does the watermark that Spark shows.
 
-Buckets have the latest time as a number, and a watermark of their own.
+A day is left for the zone of the session, in which pandas gets these times. Buckets have the
+latest time as a number, and a watermark of their own.
 """
 
 NO_BUCKET = -1
