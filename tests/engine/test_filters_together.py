@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import cepheid
+from cepheid.arrays.event_parts import TablePart
 from cepheid.kinds.workload.filters import Filters, is_filter
 from cepheid.plans.plan import SelectPlan
 
@@ -78,8 +79,8 @@ def test_filters_together_find_what_each_finds_alone(seed: int) -> None:
         plans[name] = plan
     together = Filters(plans, events.schema)
     for begin in (0, 20, 20):
-        together.add(events.slice(begin, 20))
-    together.add(events.slice(0, 0))
+        together.add(TablePart(events.slice(begin, 20)))
+    together.add(TablePart(events.slice(0, 0)))
     found = together.end()
     read = pa.concat_tables([events.slice(0, 20), events.slice(20, 20), events.slice(20, 20)])
     for name, text in texts.items():

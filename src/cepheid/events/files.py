@@ -15,7 +15,7 @@ from pyarrow import csv, parquet
 
 from cepheid.errors import DataError, Diagnostic
 from cepheid.events.arriving import plain_table, with_texts
-from cepheid.events.json_lines import read_json_lines
+from cepheid.events.json_lines import PACKED, read_json_lines
 from cepheid.events.nanoseconds import in_units_of
 from cepheid.events.text_times import timed_like, timed_table
 from cepheid.events.time_formats import TextTimes
@@ -35,9 +35,6 @@ ENDINGS = {
     ".evtx": "evtx",
 }
 """The format of a file, by the end of its name."""
-
-PACKED = (".gz", ".bz2", ".zst")
-"""The ends of names of compressed text files, which Arrow decompresses as it reads."""
 
 IN_ONE_PIECE = ("json", "evtx")
 """Formats whose files are read as one table."""
@@ -164,9 +161,13 @@ def read_all(
                 table = table if times is None else timed_like(table, first, times)
                 yield in_units_of(table, first)
         except (pa.ArrowException, OSError, UnicodeError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            message = f"could not read `{file}`: {reason}"
-            raise DataError([Diagnostic("E501", message)]) from error
+            raise unreadable_file(file, error) from error
+
+
+def unreadable_file(file: Path, error: Exception) -> DataError:
+    """Build the error for a file that cannot be read (E501)."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return DataError([Diagnostic("E501", f"could not read `{file}`: {reason}")])
 
 
 def _in_batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -178,7 +179,7 @@ def _in_batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from table.slice(offset, BATCH_ROWS).combine_chunks().to_batches()
 
 
-def _texts(times: TextTimes | None) -> pa.Schema:
+def text_columns(times: TextTimes | None) -> pa.Schema:
     """Choose the columns that stay text: a time whose format is named is not guessed by Arrow."""
     named = times is not None and times.format
     return pa.schema([(times.column, pa.string())] if times is not None and named else [])
@@ -214,7 +215,7 @@ def _read_file(
         case "csv" | "tsv" as content:
             read = csv.ReadOptions(block_size=1 << 24)
             convert = csv.ConvertOptions(
-                column_types=_texts(times),
+                column_types=text_columns(times),
                 # As Spark reads it: an empty cell is NULL, and `NA` is a text.
                 strings_can_be_null=True,
                 null_values=[""],
@@ -228,7 +229,7 @@ def _read_file(
             check_separator(file, content, reader.schema.names)
             batches, empty = reader, reader.schema.empty_table()
         case "json":
-            table = read_json_lines(file, _texts(times))
+            table = read_json_lines(file, text_columns(times))
             batches, empty = _in_batches(table), table.schema.empty_table()
         case "evtx":
             table = read_windows_log(file)

@@ -21,6 +21,15 @@ BLOCK_BYTES = 1 << 24
 PART_BYTES = 1 << 26
 """Files of more bytes are read in parts of so many."""
 
+LINE_BYTES_MAX = 1 << 29
+"""A line that is longer is a mistake, such as a file without ends of lines."""
+
+PACKED = (".gz", ".bz2", ".zst")
+"""The ends of names of compressed text files, which Arrow decompresses as it reads."""
+
+_MARK = b"\xef\xbb\xbf"
+"""What some programs write before UTF-8."""
+
 _BLANK_MAX = 1 << 12
 """A shorter part may be blank: what follows the last line."""
 
@@ -76,19 +85,19 @@ def read_typed(source: Any, blocks: json.ReadOptions, form: json.ParseOptions) -
     except pa.ArrowInvalid:
         if isinstance(source, io.BytesIO | pa.NativeFile):
             source.seek(0)
-        fields = [field.with_type(_typed(field.type)) for field in table.schema]
-        typed = json.ParseOptions(explicit_schema=pa.schema(fields))
-        return json.read_json(source, blocks, typed)
+        fields = [field.with_type(typed(field.type)) for field in table.schema]
+        known = json.ParseOptions(explicit_schema=pa.schema(fields))
+        return json.read_json(source, blocks, known)
     return table
 
 
-def _typed(kind: Any) -> Any:
+def typed(kind: Any) -> Any:
     """Let lists of nothing but null be lists of texts."""
     if pa.types.is_list(kind):
-        inner = pa.string() if pa.types.is_null(kind.value_type) else _typed(kind.value_type)
+        inner = pa.string() if pa.types.is_null(kind.value_type) else typed(kind.value_type)
         return pa.list_(inner)
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_typed(field.type)) for field in kind.fields])
+        return pa.struct([field.with_type(typed(field.type)) for field in kind.fields])
     return kind
 
 
@@ -102,30 +111,47 @@ def _read_parts(file: Path, blocks: json.ReadOptions, form: json.ParseOptions) -
     if file.stat().st_size <= PART_BYTES:
         return None
     try:
-        tables = [read_typed(part, blocks, form).combine_chunks() for part in _parts_of(file)]
+        parts = (pa.BufferReader(pa.py_buffer(part)) for part in line_parts(file, PART_BYTES))
+        tables = [read_typed(part, blocks, form).combine_chunks() for part in parts]
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return None
 
 
-def _parts_of(file: Path) -> Iterator[Any]:
-    """Yield whole lines, as many as fit a part; the next part takes the place of the last one."""
-    room, kept = bytearray(PART_BYTES), 0
+def line_parts(file: Path, part_bytes: int = PART_BYTES) -> Iterator[memoryview]:
+    """Yield whole lines, as many as fit a part; the next part takes the place of the last one.
+
+    Raises
+    ------
+    ArrowInvalid
+        If a line is too long.
+    """
+    if file.suffix not in PACKED:
+        part_bytes = min(part_bytes, file.stat().st_size + 1)
+    room, kept, marked = bytearray(part_bytes), 0, True
     with pa.input_stream(str(file)) as source:
         while True:
             count = source.readinto(memoryview(room)[kept:])
             end = kept + count
+            if marked and end < len(_MARK) and count:
+                kept = end
+                continue
+            begin = len(_MARK) if marked and room.startswith(_MARK) else 0
             cut = room.rfind(b"\n", 0, end) + 1 if count else end
-            if cut > _BLANK_MAX or room[:cut].strip():
-                yield pa.BufferReader(pa.py_buffer(memoryview(room)[:cut]))
+            if cut > _BLANK_MAX or room[begin:cut].strip():
+                yield memoryview(room)[begin:cut]
+            marked = marked and not cut
             if not count:
                 return
             rest = room[cut:end]
             kept = len(rest)
-            if kept == len(room):
-                room = room + bytearray(len(room))  # A line that is longer than a part.
-            else:
+            if kept < len(room):
                 room[:kept] = rest
+                continue
+            if kept >= LINE_BYTES_MAX:
+                message = f"a line is longer than {LINE_BYTES_MAX >> 20} MB"
+                raise pa.ArrowInvalid(message)
+            room = room + bytearray(len(room))  # A line that is longer than a part.
 
 
 def _with_texts(file: Path) -> bytes | None:

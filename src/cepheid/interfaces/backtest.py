@@ -160,7 +160,9 @@ def _shown(report: Reported, tick_ns: int) -> Iterator[Alert]:
     shown = np.flatnonzero(report.fates == SHOWN)
     if not len(shown):
         return  # Of most rules; a table of hundreds of columns takes long to turn into nothing.
-    rows = report.rows.take(shown).to_pylist()
+    table = report.rows if len(shown) == len(report.rows) else report.rows.take(shown)
+    some = [name for name in table.column_names if table[name].null_count < len(table)]
+    rows = table.select(some).to_pylist()
     times = [None] * len(rows) if report.times is None else report.times[shown].tolist()
     for row, at in zip(rows, times, strict=True):
         row.pop("match_id", None)

@@ -117,6 +117,8 @@ def detect(
         warnings.simplefilter("always")
         found = run(ready, places, refusals)
     notify(notices)
+    for notice in found.notices:
+        complain(f"notice: {notice}")
     for names, absent in found.absent.items():
         of = "" if logs is None else f" of {' and '.join(name or 'no log' for name in names)}"
         told = ", ".join(absent[:ABSENT_SHOWN])

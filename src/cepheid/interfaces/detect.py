@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from cepheid.api import CompiledQuery
+from cepheid.arrays.json_events import JsonEvents
 from cepheid.errors import QueryError
 from cepheid.events.files import (
     IN_ONE_PIECE,
@@ -39,13 +40,15 @@ _NO_ATTRIBUTE = re.compile(r"has no attribute `([^`]+)`")
 class Detected(NamedTuple):
     """The alerts of all rules in the order of their times, and what was read.
 
-    ``absent`` are the fields that rules name and no event has, for each group of logs.
+    ``absent`` are the fields that rules name and no event has, for each group of logs, and
+    ``notices`` tell of lines that were left out.
     """
 
     alerts: list[Alert]
     absent: dict[tuple[str, ...], list[str]]
     events: int
     seconds: float
+    notices: tuple[str, ...] = ()
 
 
 def detect(ready: Ready, inputs: Inputs, refusals: Refusals) -> Detected:
@@ -61,6 +64,7 @@ def detect(ready: Ready, inputs: Inputs, refusals: Refusals) -> Detected:
     alerts: list[Alert] = []
     absent: dict[tuple[str, ...], list[str]] = {}
     events, seconds = 0, 0.0
+    notices: list[str] = []
     for logs, rules in _by_logs(ready).items():
         source, missing = read_events(rules, {log: inputs[log] for log in logs})
         try:
@@ -71,8 +75,10 @@ def detect(ready: Ready, inputs: Inputs, refusals: Refusals) -> Detected:
         absent |= {logs: missing} if missing else {}
         events += found.done.events
         seconds += found.done.seconds
+        if isinstance(source.events, JsonEvents):
+            notices += source.events.notices()
     alerts.sort(key=lambda one: (one.at_ns is None, one.at_ns or 0))
-    return Detected(alerts, absent, events, seconds)
+    return Detected(alerts, absent, events, seconds, tuple(dict.fromkeys(notices)))
 
 
 def _by_logs(ready: Ready) -> dict[tuple[str, ...], Ready]:
@@ -93,6 +99,11 @@ def read_events(ready: Ready, inputs: Inputs) -> tuple[EventSource, list[str]]:
     """
     times = ready.workload.times
     paths = [file for place in chain(*inputs.values()) for file in find_files(place)]
+    if len(inputs) == 1 and all(content_of(file.name) == "json" for file in paths):
+        events = JsonEvents(paths, times)
+        absent = sorted(absent_columns(ready, events.schema))
+        events.with_absent(absent)
+        return EventSource(events.schema, events, times=times), absent
     if len(inputs) == 1 and _is_large(paths):
         schemas = [schema_of_file(file, times) for file in paths]
         schema = pa.unify_schemas(schemas, promote_options="permissive")

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from cepheid.arrays.event_parts import EventPart, TablePart
+from cepheid.arrays.json_events import JsonEvents
 from cepheid.events.arriving import as_table, plain_reader
 from cepheid.events.files import find_files, present, read_all, schema_of_file
 from cepheid.events.text_times import timed_reader, timed_table
@@ -33,7 +35,11 @@ class EventSource(NamedTuple):
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read the given columns as at least one table; events of a store are in time order."""
         events = self.events
-        if isinstance(events, pa.Table):
+        if isinstance(events, JsonEvents):
+            names = present(self.schema.names, columns) or self.schema.names[:1]
+            for part in events.parts():
+                yield part.table(names)
+        elif isinstance(events, pa.Table):
             yield from slices_of(events, BATCH_ROWS)
         elif isinstance(events, pa.RecordBatchReader):
             yield self.schema.empty_table()
@@ -49,6 +55,16 @@ class EventSource(NamedTuple):
             wanted = pa.schema([self.schema.field(name) for name in names])
             for table in read_all(events, names, self.times):
                 yield _fitted(table, wanted) if self.fitted else table
+
+    def parts(self, columns: Sequence[str]) -> Iterator[EventPart]:
+        """Read events as parts whose columns are read when they are asked for.
+
+        ``columns`` are all that is asked for of parts, but for events that are taken whole.
+        """
+        if isinstance(self.events, JsonEvents):
+            yield from self.events.parts()
+        else:
+            yield from map(TablePart, self.tables(columns))
 
     def whole(self, columns: Sequence[str]) -> pa.Table:
         """Read all events as one table."""

@@ -6,13 +6,15 @@ comparison is known by its parts, and made ready to be evaluated when an event c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from cepheid.errors import Span
-from cepheid.kinds.workload.needles import needles_in, needles_like
+from cepheid.kernels.grams import WHOLE
+from cepheid.kinds.workload.needles import needles_in, needles_like, place_like
 from cepheid.language import tree
 
 LOWERED = "LOWER\0"
@@ -35,6 +37,8 @@ class Test:
     searched, needles
         The column of text, which may be one in lower case, and the texts of which each value that
         meets the condition has one in it.
+    place
+        Where the needle is to stand, if that is all: 0 for anywhere; -1 if there is more to it.
     """
 
     def __init__(
@@ -46,10 +50,12 @@ class Test:
         column: str = "",
         searched: str = "",
         needles: frozenset[bytes] = frozenset(),
+        place: int = -1,
     ) -> None:
         self.number, self._condition = number, condition
         self.operator, self.operands = operator, operands
         self.column, self.searched, self.needles = column, searched, needles
+        self.place = place
 
     @cached_property
     def expression(self) -> tree.Expression:
@@ -95,6 +101,25 @@ class ConditionTable:
         if known is None:
             known = self._known[key] = Test(len(self._known), expression, operator, operands)
         return known
+
+
+Guard = frozenset[tuple[str, bytes]]
+"""Columns with a needle each: events that have none of them do not meet a condition."""
+
+
+def guards_of(tests: Iterable[Test]) -> list[Guard]:
+    """Collect the guards of conditions that are to be met together; of each, one must be seen."""
+    guards: list[Guard] = []
+    for test in tests:
+        if test.needles:
+            guards.append(frozenset((test.searched, needle) for needle in test.needles))
+        elif test.operator == "AND":
+            guards += guards_of(test.operands)
+        elif test.operator == "OR":
+            ways = [guards_of((one,)) for one in test.operands]
+            if all(ways):
+                guards.append(frozenset[tuple[str, bytes]]().union(*(way[0] for way in ways)))
+    return guards
 
 
 _Parts = tuple[str, str, Any, str]
@@ -143,15 +168,15 @@ def _constant(literal: Any) -> tuple[type, object, str]:
 
 def _compared(number: int, condition: tree.Expression, parts: _Parts) -> Test:
     searched, operator, constants, escape = parts
-    needles: frozenset[bytes] = frozenset()
+    needles, place = frozenset[bytes](), WHOLE
     if operator == "LIKE":
-        needles = needles_like(constants, escape)
+        needles, place = needles_like(constants, escape), place_like(constants, escape)
     elif operator == "=":
         needles = needles_in([constants[1]])
     elif operator == "IN":
         needles = needles_in([one[1] for one in constants])
     column = searched.removeprefix(LOWERED)
-    return Test(number, condition, column=column, searched=searched, needles=needles)
+    return Test(number, condition, column=column, searched=searched, needles=needles, place=place)
 
 
 def _other(number: int, condition: tree.Expression) -> Test:
