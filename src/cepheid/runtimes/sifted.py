@@ -20,6 +20,9 @@ from cepheid.kernels.columns import scan_times
 SHARE_MAX = 0.5
 """If a larger share of the first events is relevant, the others are not looked at."""
 
+FIRST_ROWS = 1 << 14
+"""Events of the first look, which tells whether there are others."""
+
 PIECE_ROWS = 1 << 18
 """Events that are looked at together."""
 
@@ -50,6 +53,11 @@ def sifted(
         if keeps is None:
             yield Read(read, len(read))
             continue
+        if last is None and _is_relevant(read.slice(0, FIRST_ROWS), keeps):
+            # Whole tables need not be put together again.
+            keeps = None
+            yield Read(read, len(read))
+            continue
         # Small pieces, whose masks stay in the caches and take no new memory of the system.
         for table in slices_of(read, PIECE_ROWS):
             columns = Columns(table)
@@ -60,10 +68,10 @@ def sifted(
             if scan_times(times)[0] >= 0 or (last is not None and times[0] < last):
                 raise UnorderedError
             rows = np.flatnonzero(keeps(columns))
-            if last is None and len(rows) > SHARE_MAX * len(table):
-                # Whole tables need not be put together again.
-                keeps = None
-                yield Read(read, len(read))
-                break
             last = int(times[-1])
             yield Read(table if len(rows) == len(table) else table.take(rows), len(table))
+
+
+def _is_relevant(table: pa.Table, keeps: Callable[[Columns], NDArray[np.bool_]]) -> bool:
+    """Check whether so many of some events are relevant that the others need no look."""
+    return bool(np.count_nonzero(keeps(Columns(table))) > SHARE_MAX * len(table))
