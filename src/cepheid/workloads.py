@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -11,6 +11,7 @@ from cepheid import options, runtimes
 from cepheid.api import CompiledQuery, query
 from cepheid.arguments import source_of
 from cepheid.errors import CepheidError, Diagnostic, UnsupportedError
+from cepheid.events.schema import fixed_columns
 from cepheid.events.time_formats import TextTimes
 from cepheid.expressions.own import OwnFunction
 from cepheid.kinds.pipeline.single import as_pipeline
@@ -20,8 +21,11 @@ from cepheid.patterns.scope import Source
 from cepheid.plans.plan import PipelinePlan, TrendPlan
 from cepheid.plans.sweep import SweepPlan
 
+_SHARED = "_shared"
+"""The attribute with the last schema and the plan for it; it is no part of the workload's value."""
 
-class Workload(msgspec.Struct, frozen=True):
+
+class Workload(msgspec.Struct, frozen=True, dict=True):
     """Queries that run together in one pass over a stream; made by :func:`workload`."""
 
     names: tuple[str, ...]
@@ -184,7 +188,17 @@ class Workload(msgspec.Struct, frozen=True):
         return runtimes.live_workload(self, schema)
 
     def shared(self, schema: object = None) -> SharedPlan:
-        """Plan the workload for events with these columns."""
+        """Plan the workload for events with these columns; a plan is kept for the next run."""
+        columns, last = fixed_columns(schema), self.__dict__.get(_SHARED)
+        if last is not None and columns is not None and last[0] == columns:
+            return cast("SharedPlan", last[1])
+        shared = self._share(schema)
+        if columns is not None:
+            self.__dict__[_SHARED] = (columns, shared)
+        return shared
+
+    def _share(self, schema: object) -> SharedPlan:
+        """Plan the workload anew."""
         trends: dict[str, TrendPlan] = {}
         beside: dict[str, PipelinePlan] = {}
         for name, compiled in zip(self.names, self.queries, strict=True):

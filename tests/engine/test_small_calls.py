@@ -150,3 +150,28 @@ def test_first_keys_of_any_type_are_those_of_later_batches(kind: pa.DataType) ->
     compiled = cepheid.query("RETURN key, COUNT(*) PATTERN SEQ(A+, B) WHERE [key] GROUP-BY key")
     plan = compiled.with_schema(table.schema).plan
     assert compiled.run(table).equals(run_table(plan, table, batch_rows=7))
+
+
+RULES = {
+    "counts": "RETURN key, COUNT(*), SUM(b.x) PATTERN SEQ(A a, B b) WHERE [key] GROUP-BY key",
+    "more": "RETURN key, COUNT(*) PATTERN SEQ(A a, B b, A c) WHERE [key] GROUP-BY key",
+    "edges": "RETURN COUNT(*) PATTERN SEQ(A a, B b+) WHERE a.x < b.x",
+    "list": "RETURN MATCHES PATTERN SEQ(A a, B b) WHERE a.x < b.x",
+}
+
+
+def test_a_workload_is_planned_once_for_a_schema_and_anew_for_another() -> None:
+    rules = cepheid.workload(RULES)
+    whole = pa.table(
+        {"ts": [1, 2, 3, 4], "type": [*"ABAB"], "key": [1, 1, 2, 2], "x": [1, 2, 3, 4]}
+    )
+    real = whole.set_column(3, "x", pa.array([2.5, 2.0, 2.25, 4.5]))
+    texts = whole.set_column(2, "key", pa.array(["u", "v", "u", "u"]))
+    for table in (whole, real, real, texts, whole, texts.slice(0, 3), real.slice(1)):
+        fresh = cepheid.workload(RULES)
+        found = rules.run(table, separate=True)
+        expected = fresh.run(table, separate=True)
+        assert all(found[name].equals(expected[name]) for name in RULES), table
+        assert rules.shared(table.schema) is rules.shared(table.schema)
+    assert rules.shared(whole.schema) is not rules.shared(real.schema)
+    assert rules == cepheid.workload(RULES), "what is kept is no part of the value"
