@@ -200,3 +200,18 @@ def test_types_of_files_stay_texts(tmp_path: Path, semantics: str) -> None:
     for rest in ("GROUP-BY type", "WHERE A.type < NEXT(A).type OR A.type = 'A'"):
         compiled = query(f"RETURN MATCHES PATTERN ANY A+ SEMANTICS {semantics} {rest}")
         assert compiled.run(str(tmp_path)) == compiled.run(table)
+
+
+@pytest.mark.parametrize("semantics", ["skip-till-any-match", "skip-till-next-match"])
+@pytest.mark.parametrize("pattern", ["A a, B b", "A a, B b, C c", "A a, B b, C c, A d"])
+def test_full_buffers_of_paths_go_on_where_they_stopped(semantics: str, pattern: str) -> None:
+    kinds = [
+        ("A", "A", "B", "A", "C", "B", "C", "C", "A", "B")[(i * 7 + i // 6) % 10] for i in range(90)
+    ]
+    events = pa.table({"ts": list(range(90)), "type": kinds, "k": [i % 3 for i in range(90)]})
+    text = f"RETURN MATCHES PATTERN SEQ({pattern}) SEMANTICS {semantics} WHERE [k] WITHIN 25 us"
+    whole = query(text).run(events)
+    assert len(whole) > 10
+    for room in (1, 2, 3, 7):
+        with mock.patch.object(walk, "MATCHES_ROOM", room):
+            assert query(text).run(events) == whole

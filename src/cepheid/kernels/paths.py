@@ -102,6 +102,28 @@ def walk_paths(
     return count
 
 
+@kernel(inline="code", borrows=True)
+def _read_two(record, stamp, bound, following, out, count):
+    """Write the first two events of matches, for all records of a list as second events.
+
+    Return the record and its first event where the buffer is full, -1 if it is not, and the number
+    of matches.
+    """
+    room = out.shape[1]
+    while following >= 0 and stamp[record[following + ROW]] >= bound:
+        second = record[following + ROW]
+        if stamp[record[following + LATEST]] >= bound:
+            first = np.int64(record[following + LIST])
+            while first >= 0 and stamp[record[first + ROW]] >= bound:
+                if count == room:
+                    return following, first, count
+                out[0, count], out[1, count] = record[first + ROW], second
+                count += 1
+                first = np.int64(record[first + LINK])
+        following = np.int64(record[following + LINK])
+    return following, np.int64(-1), count
+
+
 def _work(record, trigger, *_):
     """Estimate the work: most records lead to few matches."""
     return float(trigger.shape[0]) * 4
@@ -134,6 +156,23 @@ def read_paths(record, trigger, stamp, low, cursor, at, rows, out):
             rows[last] = record[at[last] + ROW]
             bound, at[level] = low[rows[last]], record[at[last] + LIST]
         following = at[level]
+        if level == 1:
+            # Most of the time goes to the first two states: nothing here asks for the level.
+            begun = count
+            following, first, count = _read_two(record, stamp, bound, following, out, count)
+            for n in range(2, last + 1):
+                for i in range(begun, count):
+                    out[n, i] = rows[n]
+            if first >= 0:
+                rows[1] = record[following + ROW]
+                at[1], at[0], level = following, first, 0
+                break
+            level = 2
+            if level == last:
+                place += 1
+            else:
+                at[level] = record[at[level] + LINK]
+            continue
         # Records of a list are in descending order of their events.
         while following >= 0 and stamp[record[following + ROW]] >= bound:
             if level:
