@@ -122,7 +122,7 @@ def check(text: str, table: pa.Table, rows: int, room: int) -> None:
     plan = TrendPlan.of(query(text, schema=table.schema).plan)
     with backwards():
         expected = run_table(plan, table)
-    with counted() as made, mock.patch.object(walk, "MATCHES_ROOM", room):
+    with counted() as made, in_steps(), mock.patch.object(walk, "MATCHES_ROOM", room):
         assert run_table(plan, table).to_pylist() == expected.to_pylist()
         assert run_table(plan, table, batch_rows=rows).to_pylist() == expected.to_pylist()
     if len(expected):
