@@ -27,12 +27,13 @@ import cepheid
 from cepheid.accelerator import device as found_device
 from cepheid.accelerator import selecting
 from cepheid.accelerator.conditions import Forming
-from cepheid.accelerator.experience import TRIES, Experience
+from cepheid.accelerator.experience import FAR, TRIES, Experience
 from cepheid.accelerator.schedule import Place
 from cepheid.arrays.columns import Columns
 from cepheid.errors import DataError
 from cepheid.jobs.kind import kind_of
 from cepheid.kinds.selection import device as device_select
+from cepheid.kinds.selection import device_columns
 from cepheid.kinds.selection import windows as select_windows
 from cepheid.plans.plan import SelectPlan
 from cepheid.runtimes import device as runtime
@@ -215,6 +216,16 @@ def test_columns_are_read_as_they_lie_in_arrow(text: str, monkeypatch: pytest.Mo
     assert None not in found
 
 
+def test_threads_take_the_columns_that_the_device_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_columns, "TAKEN_ROWS", 3)
+    monkeypatch.setattr(pa, "cpu_count", lambda: 5)
+    query, events = cepheid.query("SELECT ts, k, d, y FROM s WHERE x > 3"), kinds_of_columns()
+    chunks = pa.concat_tables([events.slice(0, 7), events.slice(7)])
+    expected = query.run(events)
+    assert 15 < len(expected) < len(events)
+    assert query.run(chunks, device="gpu").equals(expected)
+
+
 @pytest.mark.parametrize("text", DIRECT)
 def test_the_host_reads_other_columns(text: str) -> None:
     query, events = cepheid.query(text), kinds_of_columns()
@@ -327,3 +338,14 @@ def test_auto_gives_queries_with_more_work_for_an_event_to_a_gpu_sooner() -> Non
     assert least("RETURN COUNT(*) PATTERN SEQ(A, NOT C, B)") < count
     once = least("SELECT SUM(x) FROM s WINDOW 1 s")
     assert least("SELECT SUM(x) FROM s WINDOW 1 s SLIDE 100 ms") < once
+
+
+def test_auto_tries_the_cpu_for_matches_of_any_number_of_events() -> None:
+    runs = Experience()
+    for _ in range(TRIES):
+        runs.note("q", 1000, Place.GPU, 1.0)
+    assert runs.choose("q", 1000, least=100) is Place.GPU, "far more events than usual"
+    assert runs.choose("q", 1000, least=100, near=FAR) is Place.CPU
+    for _ in range(TRIES):
+        runs.note("few", 10, Place.CPU, 1.0)
+    assert runs.choose("few", 10, least=100, near=FAR) is Place.CPU, "a GPU is not tried for few"

@@ -63,7 +63,7 @@ def test_every_value_has_the_rows_of_its_own_query(seed: int) -> None:
     table, query = events(seed), cepheid.query(text)
     plan = SweepPlan.of(query.with_schema(table.schema).plan)
     with (
-        patch.multiple(sweeping, RESULTS_MAX=9, CHUNK_EVENTS=4),
+        patch.multiple(sweeping, RESULTS_MAX=9, CHUNK_EVENTS=4, PART_BYTES=1000, FLAGS_MAX=25),
         patch.object(device, "sweep_segments", wraps=sweeping.sweep_segments) as pairs,
         patch.object(device, "sweep_steps", wraps=sweeping.sweep_steps) as steps,
     ):

@@ -13,7 +13,7 @@ from tests.engine.comparison import same_rows
 
 import cepheid
 from cepheid.arrays.columns import Columns
-from cepheid.kinds.sweep import grid
+from cepheid.kinds.sweep import grid, leaves
 from cepheid.kinds.sweep import run as one_pass
 from cepheid.kinds.sweep.leaves import Scale
 from cepheid.language.parser import parse
@@ -215,3 +215,15 @@ def test_ranks_are_where_comparisons_change(operator: str, values: tuple[float, 
             assert condition is not None
             passes = (number < ranks) == scale.below
             assert passes.tolist() == columns.mask(condition).tolist()
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_threads_find_the_ranks_that_one_finds(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaves, "THREAD_ROWS", 7)
+    monkeypatch.setattr(pa, "cpu_count", lambda: 3)
+    draw = np.random.default_rng(4)
+    values = np.unique(draw.integers(0, 9, 20).astype(np.float64))
+    for count in (0, 6, 7, 8, 50):
+        numbers = draw.choice([*values, -1.0, 2.5, 99.0, np.nan, np.inf], count)
+        found = leaves._places(values, numbers, side)
+        assert np.array_equal(found, np.searchsorted(values, numbers, side=side))  # type: ignore[call-overload]  # a text of two

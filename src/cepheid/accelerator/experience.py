@@ -10,6 +10,9 @@ from cepheid.accelerator.schedule import Place
 NEAR = 4
 """Within this factor of the usual limit the other processor is tried, too."""
 
+FAR = 1 << 10
+"""The same for the CPU, for queries that never take it many times as long as the GPU."""
+
 TRIES = 2
 """Runs on a processor that are compared: the first one may compile kernels."""
 
@@ -41,14 +44,17 @@ class Experience:
         self._lock = threading.Lock()
         self._taken: OrderedDict[tuple[str, int], _Taken] = OrderedDict()
 
-    def choose(self, query: str, rows: int, least: int) -> Place:
-        """Choose where a query runs that is usually for a GPU from ``least`` events on."""
+    def choose(self, query: str, rows: int, least: int, near: int = NEAR) -> Place:
+        """Choose where a query runs that is usually for a GPU from ``least`` events on.
+
+        The CPU is tried for up to ``near`` times as many, the GPU from a quarter of them on.
+        """
         usual, other = Place.CPU, Place.GPU
         if rows >= least:
             usual, other = other, usual
         taken = self._taken.get((query, rows.bit_length()), {})
         here, there = taken.get(usual, []), taken.get(other, [])
-        if len(here) < TRIES or not least <= NEAR * rows <= NEAR * NEAR * least:
+        if len(here) < TRIES or not least / NEAR <= rows <= near * least:
             return usual
         if len(there) < TRIES:
             return other

@@ -13,11 +13,15 @@ import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
+from cepheid.accelerator.grouping import grid_of
+from cepheid.accelerator.kernels.sweep_cells import cells_of_chunks, clear, split_places
 from cepheid.accelerator.kernels.sweep_steps import cell_kernel, product_of_cells
 from cepheid.accelerator.kernels.sweeps import sweep_kernel
-from cepheid.accelerator.launches import device_of
-from cepheid.accelerator.linear import DeviceSystem, Sizes, default_sizes, rows_of
+from cepheid.accelerator.launches import device_of, offsets_of
+from cepheid.accelerator.linear import DeviceSystem, default_sizes, rows_of
 from cepheid.accelerator.room import events_at_once
+from cepheid.accelerator.selecting import rows_on_device
+from cepheid.accelerator.stretching import FLAGGED
 from cepheid.accelerator.systems import shared_bytes
 
 RESULTS_MAX = 1 << 24
@@ -26,16 +30,22 @@ RESULTS_MAX = 1 << 24
 CHUNK_EVENTS = 256
 """Events of a chunk: few cells each, and few products for a result."""
 
+PART_BYTES = 1 << 33
+"""Bytes of the matrices that are on the device at once, if every event has one."""
+
+FLAGS_MAX = 1 << 30
+"""Values of all segments that are on the device at once."""
+
 Ints = NDArray[np.int64]
 
 
 class SweptEvents(NamedTuple):
     """Events, their codes for what they pass, and their ranks on both scales."""
 
-    codes: NDArray[Any]
-    weights: NDArray[Any]
-    values: Ints
-    ranks: tuple[Ints, Ints]
+    codes: Any
+    weights: Any
+    values: Any
+    ranks: tuple[Any, Any]
     below: tuple[bool, bool]
 
 
@@ -90,95 +100,136 @@ def sweep_segments(
 
 
 class Cells(NamedTuple):
-    """Step functions of chunks or segments: the first cell of each, their owners and begins."""
+    """Step functions of chunks or segments on the device: the owner of each cell, and its begin."""
+
+    owner: Any
+    value: Any
+
+
+class Chunks(NamedTuple):
+    """The chunks of some segments: the first one of each segment, their events and segments."""
 
     ptr: Ints
-    owner: Ints
-    value: Ints
+    first: Ints
+    last: Ints
+    segment: Ints
+
+    @staticmethod
+    def of(begin: Ints, end: Ints) -> Chunks:
+        """Cut segments into chunks."""
+        number = -(-(end - begin) // CHUNK_EVENTS)
+        ptr = np.concatenate([[0], np.cumsum(number)]).astype(np.int64)
+        segment = np.repeat(np.arange(len(begin)), number)
+        first = begin[segment] + (np.arange(len(segment)) - ptr[segment]) * CHUNK_EVENTS
+        return Chunks(ptr, first, np.minimum(first + CHUNK_EVENTS, end[segment]), segment)
 
 
-def cells_of(owner: Ints, ranks: Ints, count: int, values: int) -> Cells:
-    """Collect the ranks at which something changes, for every owner; all have a cell from 0 on."""
-    changes = (ranks > 0) & (ranks < values)
-    both = np.concatenate([np.arange(count), owner[changes]])
-    begin = np.concatenate([np.zeros(count, np.int64), ranks[changes]])
-    steps = np.sort(both * (values + 1) + begin)
-    steps = steps[np.append(True, steps[1:] != steps[:-1])]
-    which, begin = np.divmod(steps, values + 1)
-    return Cells(np.searchsorted(which, np.arange(count + 1)), which, begin)
+def parts_of(lengths: Ints, events: int, segments: int) -> Iterator[slice]:
+    """Cut segments into parts with so many events and segments, but one segment at least.
+
+    Examples
+    --------
+    >>> [(part.start, part.stop) for part in parts_of(np.array([3, 3, 9, 1, 1, 1]), 8, 2)]
+    [(0, 2), (2, 3), (3, 5), (5, 6)]
+    """
+    ends, first = np.cumsum(lengths), 0
+    while first < len(lengths):
+        before = int(ends[first] - lengths[first])
+        last = int(np.searchsorted(ends, before + events, side="right"))
+        last = max(min(last, first + segments), first + 1)
+        yield slice(first, last)
+        first = last
 
 
 def sweep_steps(
     device: DeviceSystem, events: SweptEvents, begin: Ints, end: Ints, values: int,
     counts: NDArray[np.bool_], relevant: NDArray[np.bool_],
-) -> Swept | None:  # fmt: skip
-    """Compute the step functions of segments for all values of one parameter.
+) -> Iterator[Swept | None]:  # fmt: skip
+    """Compute the step functions of segments for all values of one parameter, part by part.
 
-    ``relevant`` are the events that the condition is about. Returns None if doubles with a shared
-    exponent run out of range.
+    ``relevant`` are the events that the condition is about. Yields None, and ends, if doubles with
+    a shared exponent run out of range.
     """
-    sizes, system = default_sizes(), device.system
-    length = end - begin
-    number = -(-length // CHUNK_EVENTS)
-    chunk_ptr = np.concatenate([[0], np.cumsum(number)]).astype(np.int64)
-    segment = np.repeat(np.arange(len(begin)), number)
-    first = begin[segment] + (np.arange(len(segment)) - chunk_ptr[segment]) * CHUNK_EVENTS
-    last = np.minimum(first + CHUNK_EVENTS, end[segment])
-    rows, owner = _rows_of(first, last, relevant)
-    ranks = events.ranks[0][rows]
-    of_chunks = cells_of(owner, ranks, len(first), values)
-    of_segments = cells_of(segment[owner], ranks, len(begin), values)
-    matrices = _matrices(device, events, (first, last), of_chunks, sizes)
+    system = device.system
+    matrix = 16 * device.parts * system.dimension**2 + 8 * device.mins * system.dimension**2
+    there = SweptEvents(
+        device_of(events.codes), device_of(rows_of(events.weights, device.parts - 1, np.float64)),
+        device_of(rows_of(events.values, device.mins, np.int64)),
+        (device_of(events.ranks[0]), None), events.below,
+    )  # fmt: skip
+    own, kept = device_of(relevant.view(np.uint8)), device_of(counts)
+    most = events_at_once(PART_BYTES // matrix)
+    for part in parts_of(end - begin, most, max(FLAGS_MAX // values, 1)):
+        chunks = Chunks.of(begin[part], end[part])
+        found = _steps_of(device, there, chunks, values, kept, own)
+        if found is None:
+            yield None
+            return
+        yield found._replace(segment=found.segment + part.start)
+
+
+def _steps_of(
+    device: DeviceSystem, events: SweptEvents, chunks: Chunks, values: int, counts: Any, own: Any
+) -> Swept | None:
+    """Compute the step functions of some segments; None if doubles ran out of range."""
+    first, last, segment = map(device_of, chunks[1:])
+    rank, number = events.ranks[0], len(chunks.first)
+    count, write = cells_of_chunks(CHUNK_EVENTS)
+    flags = cuda.device_array((1, (len(chunks.ptr) - 1) * values), np.uint8)
+    grid = grid_of(flags.shape[1])
+    clear[grid](flags)
+    sizes = cuda.device_array(number, np.int32)
+    count[number, CHUNK_EVENTS](first, last, segment, rank, own, values, flags, sizes)
+    ptr, total = offsets_of(sizes)
+    cells = Cells(cuda.device_array(total, np.int64), cuda.device_array(total, np.int64))
+    write[number, CHUNK_EVENTS](first, last, rank, own, values, ptr, *cells)
+    matrices = _matrices(device, events, (first, last), cells)
     if matrices is None:
         return None
-    results = len(of_segments.value)
+    places = rows_on_device((flags, flags, flags), FLAGGED, flags.shape[1])
+    results = len(places)
+    steps = Cells(cuda.device_array(results, np.int64), cuda.device_array(results, np.int64))
+    split_places[grid_of(results)](places, values, *steps)
+    system, threads = device.system, default_sizes().threads
     out = cuda.device_array((results, device.parts, 2), np.float64)
     least = cuda.device_array((results, max(device.mins, 1)), np.int64)
     kernel = product_of_cells(system.dimension, system.starts, device.parts, device.mins)
-    kernel[-(-results // sizes.threads), sizes.threads](
-        device_of(counts), *matrices, device_of(of_chunks.value), device_of(of_chunks.ptr),
-        device_of(chunk_ptr), device_of(of_segments.owner), device_of(of_segments.value),
-        out, least,
+    kernel[-(-results // threads), threads](
+        counts, *matrices, cells.value, ptr, device_of(chunks.ptr), *steps, out, least
+    )
+    return _spread(
+        steps.owner.copy_to_host(), steps.value.copy_to_host(), values, out.copy_to_host(),
+        least.copy_to_host()[:, : device.mins],
     )  # fmt: skip
-    return _spread(of_segments, values, out.copy_to_host(), least.copy_to_host()[:, : device.mins])
-
-
-def _rows_of(first: Ints, last: Ints, relevant: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """List the relevant events of all chunks, and their chunks; windows may share events."""
-    lengths = last - first
-    owner = np.repeat(np.arange(len(first)), lengths)
-    ends = np.cumsum(lengths)
-    rows = np.arange(int(lengths.sum())) - np.repeat(ends - lengths - first, lengths)
-    some = relevant[rows]
-    return rows[some], owner[some]
 
 
 def _matrices(
-    device: DeviceSystem, events: SweptEvents, chunks: tuple[Ints, Ints], cells: Cells, sizes: Sizes
+    device: DeviceSystem, events: SweptEvents, chunks: tuple[Any, Any], cells: Cells
 ) -> tuple[Any, Any] | None:
     """Compute the matrix of every cell of every chunk; None if doubles ran out of range."""
-    system = device.system
+    system, threads = device.system, default_sizes().threads
     room = device.empty(len(cells.value))
     flags = cuda.to_device(np.zeros(1, np.int32))
     kernel = cell_kernel(system.dimension, system.starts, device.parts, device.mins)
-    blocks = -(-len(cells.value) * system.dimension // sizes.threads)
-    kernel[blocks, sizes.threads, 0, shared_bytes(system)](
+    blocks = -(-len(cells.value) * system.dimension // threads)
+    kernel[blocks, threads, 0, shared_bytes(system)](
         device.kept, device.gained, device.weighs, device.picks, device.openings,
-        device_of(events.codes), device_of(rows_of(events.weights, device.parts - 1, np.float64)),
-        device_of(rows_of(events.values, device.mins, np.int64)), device_of(events.ranks[0]),
-        events.below[0], *map(device_of, chunks), device_of(cells.owner), device_of(cells.value),
-        room.numbers, room.values, flags,
+        events.codes, events.weights, events.values, events.ranks[0], events.below[0], *chunks,
+        *cells, room.numbers, room.values, flags,
     )  # fmt: skip
     return None if flags.copy_to_host()[0] else (room.numbers, room.values)
 
 
-def _spread(cells: Cells, values: int, pairs: NDArray[np.float64], least: Ints) -> Swept:
+def _spread(
+    owner: Ints, value: Ints, values: int, pairs: NDArray[np.float64], least: Ints
+) -> Swept:
     """Repeat the result of every cell that has a match for the values in it."""
-    ends = np.append(cells.value[1:], 0)
-    ends[cells.ptr[1:] - 1] = values
+    # The first cell of every segment begins at the first value.
+    ends = np.append(value[1:], 0)
+    ends[ends == 0] = values
     some = np.flatnonzero(pairs[:, 0, 0] != 0)
-    repeats = (ends - cells.value)[some]
+    repeats = (ends - value)[some]
     rows = np.repeat(some, repeats)
     inside = np.arange(len(rows)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
     numbers = np.ascontiguousarray(pairs).view(np.complex128)[..., 0]
-    return Swept(cells.owner[rows], cells.value[rows] + inside, numbers[rows], least[rows])
+    return Swept(owner[rows], value[rows] + inside, numbers[rows], least[rows])

@@ -152,12 +152,20 @@ class Uploaded(NamedTuple):
         return (*self, cuda.to_device(np.zeros((1, 1), np.uint8)), *map(cuda.to_device, constants))
 
 
-def upload_columns(columns: Sequence[Chunks], length: int) -> Uploaded:
-    """Copy columns of whole numbers, doubles or times to the device; kernels need one at least."""
+def upload_columns(
+    columns: Sequence[Chunks], length: int, others: Sequence[tuple[Chunks, Any]] = ()
+) -> Uploaded:
+    """Copy columns of whole numbers, doubles or times to the device; kernels need one at least.
+
+    ``others`` are copied at the same time, each to the array beside it.
+    """
     whole = cuda.device_array((max(len(columns), 1), max(length, 1)), np.int64)
     if length:
         sources = [[chunk.view(np.int64) for chunk in chunks] for chunks in columns]
-        uploader().put(sources, [whole[row] for row in range(len(columns))])
+        targets = [whole[row] for row in range(len(columns))]
+        uploader().put(
+            [*sources, *(chunks for chunks, _ in others)], [*targets, *(room for _, room in others)]
+        )
     return Uploaded(whole, whole.view(np.float64))
 
 

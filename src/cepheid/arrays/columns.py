@@ -48,7 +48,8 @@ class EventArrays(NamedTuple):
     def take(self, rows: NDArray[Any] | slice) -> EventArrays:
         """Return some of the events."""
         # Kernels are compiled for rows that lie one after another, as indexing leaves them not.
-        chosen = np.arange(len(self.ts))[rows]
+        placed = isinstance(rows, np.ndarray) and rows.dtype == np.int64
+        chosen: Any = rows if placed else np.arange(len(self.ts))[rows]
         return EventArrays(
             self.ts[rows],
             self.key[rows],

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from cepheid.accelerator.device import Device, Found, find_device, parse_device, require_device
-from cepheid.accelerator.experience import Experience
+from cepheid.accelerator.experience import FAR, NEAR, Experience
 from cepheid.accelerator.failures import (
     DeviceError,
     message_of,
@@ -180,7 +180,9 @@ def _answer_where_faster(
 ) -> pa.Table:
     """Run a query that a GPU can run on the processor that took less time for it so far."""
     rows = len(table)
-    place = _EXPERIENCE.choose(plan.text, rows, least_rows(plan))
+    # Whether the CPU or a GPU lists matches faster depends on how many there are.
+    near = FAR if isinstance(plan, TrendPlan) and plan.lists_matches else NEAR
+    place = _EXPERIENCE.choose(plan.text, rows, least_rows(plan), near)
     begun = time.perf_counter()
     if place is Place.CPU:
         found: pa.Table = local.run_events(compiled, table)

@@ -19,7 +19,7 @@ from cepheid.accelerator import grouping, selecting
 from cepheid.accelerator.conditions import Form, NamedForming
 from cepheid.accelerator.kernels.slots import SLIDING, TUMBLING, WHOLE
 from cepheid.accelerator.reading import Key, Reading
-from cepheid.accelerator.uploading import Uploaded, upload_columns, uploader
+from cepheid.accelerator.uploading import Uploaded, upload_columns
 from cepheid.arrays.columns import values_of_keys
 from cepheid.arrays.noticing import current
 from cepheid.events.schema import ValueKind
@@ -35,6 +35,10 @@ SLOTS_MAX = 1 << 26
 
 FEW_SLOTS = 1 << 16
 """So many slots cost nothing, however few events there are."""
+
+
+TAKEN_ROWS = 1 << 16
+"""Rows that one thread takes at least."""
 
 
 class Columns(NamedTuple):
@@ -100,11 +104,20 @@ def keep_there(table: pa.Table, conditions: Sequence[tree.Expression]) -> pa.Tab
         found[name] = pa.array(values).view(table.schema.field(name).type)
     others = [name for name in table.column_names if name not in found]
     if others:
-        taken = pa.array(rows.copy_to_host())
-        with ThreadPoolExecutor(min(len(others), pa.cpu_count())) as pool:
-            columns = pool.map(lambda name: table.column(name).take(taken), others)
-            found |= zip(others, columns, strict=True)
+        found |= zip(others, _taken(table, others, rows.copy_to_host()), strict=True)
     return pa.table([found[name] for name in table.column_names], schema=table.schema)
+
+
+def _taken(table: pa.Table, names: list[str], rows: NDArray[np.int64]) -> list[Any]:
+    """Take columns by the numbers of rows; threads take stretches of them side by side."""
+    size = max(-(-len(rows) // pa.cpu_count()), TAKEN_ROWS)
+    parts: list[Any] = [pa.array(rows[first : first + size]) for first in range(0, len(rows), size)]
+    with ThreadPoolExecutor(pa.cpu_count()) as pool:
+        work = [[pool.submit(table.column(name).take, part) for part in parts] for name in names]
+        return [
+            pa.chunked_array([chunk for one in taken for chunk in one.result().chunks])
+            for taken in work
+        ]
 
 
 def measure_there(
@@ -116,7 +129,9 @@ def measure_there(
     read = read_columns(select, time, table)
     if read is None:
         return None
-    there = upload_columns(read.reading.columns, len(table))
+    rooms = [cuda.device_array(len(table), key.chunks[0].dtype) for key in read.keys]
+    beside = [(key.chunks, room) for key, room in zip(read.keys, rooms, strict=True)]
+    there = upload_columns(read.reading.columns, len(table), beside)
     arguments = arguments_of(select)
     for measure, value in zip(arguments, read.values, strict=True):
         if value is not None and value[0] == "whole":
@@ -124,7 +139,7 @@ def measure_there(
             if not sums.fits(measure.argument, float(bound) * len(table)):
                 return None
     slotting = _slotting(select, there.whole[read.time], len(table), table.schema.field(time).type)
-    digits = [_digit(key, len(table)) for key in read.keys]
+    digits = [_digit(key, room) for key, room in zip(read.keys, rooms, strict=True)]
     size = 1 if slotting is None else slotting.span
     for digit in digits:
         size *= digit.base
@@ -159,10 +174,8 @@ def _slotting(
     )
 
 
-def _digit(key: Key, length: int) -> grouping.Digit:
-    """Copy the keys of events to the device."""
-    column = cuda.device_array(length, key.chunks[0].dtype)
-    uploader().put([key.chunks], [column])
+def _digit(key: Key, column: Any) -> grouping.Digit:
+    """Find out from where keys on the device are numbered, and how many numbers there are."""
     if key.texts is not None:
         return grouping.Digit(column, 0, len(key.texts))
     least, largest = grouping.extent_of(column)

@@ -84,8 +84,9 @@ class SweptThere(OnePass):
         if leaves is None:
             return Piece(*self.finish(table.schema))
         key, ts = leaves.arrays.key, leaves.arrays.ts
-        tied = (key[1:] == key[:-1]) & (ts[1:] == ts[:-1])
-        if (self._strict and tied.any()) or not fit_doubles(leaves.arrays.weights, finite=True):
+        if self._strict and ((ts[1:] == ts[:-1]) & (key[1:] == key[:-1])).any():
+            return None
+        if not fit_doubles(leaves.arrays.weights, finite=True):
             return None
         owner, window, begin, end = self._segments(key, ts)
         sides = [len(scale.values) for scale in self.scales]
@@ -99,7 +100,7 @@ class SweptThere(OnePass):
     def _segments(self, key: Ints, ts: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Find the windows of all keys that have events: key, window, first event and end."""
         plan = self.job.plan.window
-        starts = firsts(numbered(key))
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         found: list[tuple[Any, ...]] = []
         for first, last in zip(starts, np.append(starts[1:], len(key)), strict=True):
             times = ts[first:last]
@@ -144,10 +145,11 @@ class SweptThere(OnePass):
         device = DeviceSystem(system)
         if len(scales) == 1:
             relevant = arrays.bits & arrays.bits.dtype.type(scales[0].mask) != 0
-            one = sweep_steps(device, events, begin, end, sides[0], counts, relevant)
-            return None if one is None else [one]
+            parts = sweep_steps(device, events, begin, end, sides[0], counts, relevant)
+        else:
+            parts = sweep_segments(device, events, begin, end, (sides[0], sides[1]), counts)
         found: list[Swept] = []
-        for part in sweep_segments(device, events, begin, end, (sides[0], sides[1]), counts):
+        for part in parts:
             if part is None:
                 return None
             found.append(part)
@@ -158,17 +160,21 @@ class SweptThere(OnePass):
         swept = Swept(*(np.concatenate(part) for part in zip(*found, strict=True)))
         group_of, values_of = groups_of(self.job, self.state.keys)
         group, named = group_of[owner[swept.segment]], window[swept.segment]
-        order = np.lexsort((owner[swept.segment], swept.value, group, named))
-        named, group, value = named[order], group[order], swept.value[order]
-        place = numbered(named, group, value)
-        heads = firsts(place)
-        numbers = np.zeros((len(heads), swept.numbers.shape[1]), np.complex128)
-        least = np.full((len(heads), swept.least.shape[1]), NO_VALUE, np.int64)
-        add_rows(swept.numbers[order], swept.least[order], place, numbers, least, np.uint64(1))
-        added = Added(named[heads], group[heads], numbers, least)
+        rest = swept.value
+        if (owner == owner[0]).all():
+            # Results of one partition are in order, and nothing is to be added up.
+            added = Added(named, group, swept.numbers, swept.least)
+        else:
+            order = np.lexsort((owner[swept.segment], swept.value, group, named))
+            named, group, rest = named[order], group[order], swept.value[order]
+            place = numbered(named, group, rest)
+            heads = firsts(place)
+            numbers = np.zeros((len(heads), swept.numbers.shape[1]), np.complex128)
+            least = np.full((len(heads), swept.least.shape[1]), NO_VALUE, np.int64)
+            add_rows(swept.numbers[order], swept.least[order], place, numbers, least, np.uint64(1))
+            added, rest = Added(named[heads], group[heads], numbers, least), rest[heads]
         rows = build_added(self.job, added, values_of, schema)
         places: dict[int, Ints] = {}
-        rest = value[heads]
         for number in reversed(range(len(self.scales))):
             rest, rank = np.divmod(rest, len(self.scales[number].values))
             places[self.parameters[number]] = self.scales[number].order[rank]

@@ -113,7 +113,7 @@ class OnePass:
         ignores = self.job.plan.semantics in (tree.Semantics.ANY_MATCH, tree.Semantics.NEXT_MATCH)
         if ignores and not arrays.bits.all():
             # Events that fit no variable change nothing.
-            leaves = leaves.take(np.flatnonzero(arrays.bits))
+            leaves = leaves.take(np.flatnonzero(arrays.bits != 0))
         if len(self.state.keys) > 1:
             leaves = leaves.take(np.argsort(leaves.arrays.key, kind="stable"))
         return leaves if len(leaves.arrays.ts) else None

@@ -44,7 +44,7 @@ def numbered(*columns: Ints) -> Ints:
 
 def firsts(segment: Ints) -> Ints:
     """Find where each number begins."""
-    return np.flatnonzero(np.diff(segment, prepend=-1))
+    return np.flatnonzero(np.diff(segment, prepend=-1) != 0)
 
 
 def multiplied(segments: Segments, product: Product, *parts: Ints) -> Segments:
