@@ -62,7 +62,7 @@ SMALL_JOIN = 1 << 14
 """The same for joins, which look at many candidates for an event, and for sweeps."""
 
 NEVER = 1 << 62
-"""No table has so many events: nobody has measured whether a GPU is faster."""
+"""No table has so many events: the CPU was faster, or nobody has measured it."""
 
 _EXPERIENCE = Experience()
 """The times of runs with ``device="auto"`` in this process."""
@@ -80,6 +80,8 @@ def explain_device(plan: Plan) -> str:
         return f"device  cpu: {name}"
     if stays_by_keys(plan):
         return "device  cpu: with keys, its threads are faster than a GPU whose events they read"
+    if isinstance(plan, SituationPlan | RowPatternPlan):
+        return "device  cpu: it was faster than a GPU, beside which the host builds the rows"
     if least_rows(plan) == NEVER:
         return "device  cpu: whether a GPU is faster was not measured"
     few = f"tables of fewer than {least_rows(plan):,} events"
