@@ -17,6 +17,7 @@ import pyarrow as pa
 from cepheid.arrays.columns import Columns
 from cepheid.arrays.event_parts import Distinct, Places, distinct_values
 from cepheid.arrays.json_scan import Names, Room, Scan
+from cepheid.arrays.pool import keep_freed_memory
 from cepheid.events.files import text_columns, unreadable_file
 from cepheid.events.json_lines import PART_BYTES, line_parts
 from cepheid.events.text_times import TIME_TYPE, is_text, read_text_times, timed_schema, timed_table
@@ -46,6 +47,7 @@ class JsonEvents:
         DataError
             E501 if a file cannot be read, or has lines and none of them is an object.
         """
+        keep_freed_memory()
         self._files, self._times = files, times
         self.lines_left_out, self.first_left_out, self.untimed = 0, "", 0
         self._names, self._room, some = Names(), Room(), False

@@ -30,6 +30,8 @@ NAMES_MAX = 1 << 16
 _FIELD_BYTES, _LINE_BYTES = 24, 256
 """Bytes of a field and of a line, for the first guess of how many there are."""
 _ROOM, _FIRST = 64, 16
+_SLOTS = 1 << 10
+_OFFSET_MAX = (1 << 31) - 1
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _TRUTH, _NUMBERS = 1 << kernels.TRUTH, 1 << kernels.WHOLE | 1 << kernels.NUMBER
@@ -48,7 +50,7 @@ class Names:
         self._room = 0
         self.bytes, self.ends = np.zeros(0, np.uint8), np.zeros(1, np.int64)
         self.slots = self.following = self.last = self.kinds = np.zeros(0, np.int64)
-        self.dated = np.zeros(0, np.bool_)
+        self.dated = self.unsure = np.zeros(0, np.bool_)
         self._grow()
 
     def add(self, name: bytes) -> None:
@@ -146,6 +148,7 @@ class Names:
         self.last = np.append(self.last, np.full(more, -1, np.int64))
         self.kinds = np.append(self.kinds, np.zeros(more, np.int64))
         self.dated = np.append(self.dated, np.ones(more, np.bool_))
+        self.unsure = np.append(self.unsure, np.zeros(more, np.bool_))
         self.ends = np.append(self.ends, np.zeros(more, np.int64))
         for number in range(len(self._names) - 1):
             self._enter(number)
@@ -220,7 +223,7 @@ class Scan:
         while True:
             why = kernels.scan_lines(
                 data, len(data), names.bytes, names.ends, names.slots, names.following, names.last,
-                names.kinds, names.dated, *room.arrays, state
+                names.kinds, names.dated, names.unsure, *room.arrays, state
             )  # fmt: skip
             if why == kernels.DONE:
                 break
@@ -249,11 +252,15 @@ class Scan:
         codes = np.full(len(fields), -1, np.int64)
         if not count:
             return Distinct(_nulls(0, kind), codes)
-        slots = np.full(1 << (2 * count).bit_length(), -1, np.int64)
-        first = np.empty(count, np.int64)
-        different = values_of.tell_values_apart(
-            self.data, self.begins, self.stops, self.found, fields, slots, codes, first
-        )
+        first, state = np.empty(count, np.int64), np.zeros(2, np.int64)
+        size, done = _SLOTS, False
+        while not done:
+            slots = np.full(size, -1, np.int64)
+            done = values_of.tell_values_apart(
+                self.data, self.begins, self.stops, self.found, fields, slots, codes, first, state
+            )
+            size *= 8
+        different = int(state[1])
         if not different:
             return Distinct(_nulls(0, kind), codes)
         return Distinct(self._values(first[:different], kind), codes)
@@ -323,21 +330,23 @@ class Scan:
         used = values_of.copy_texts(
             self.data, self.begins, self.stops, self.found, fields, offsets, out
         )
-        held: list[Any] = [offsets, out[:used]]
+        wide = used > _OFFSET_MAX
+        kind = pa.large_string() if wide else pa.string()
+        held: list[Any] = [offsets if wide else offsets.astype(np.int32), out[:used]]
         buffers = [None, *map(pa.py_buffer, held)]
-        texts = pa.Array.from_buffers(pa.large_string(), len(fields), buffers)
-        return texts.cast(pa.string())
+        return pa.Array.from_buffers(kind, len(fields), buffers)
 
     def learn_types(self) -> None:
         """Learn what Arrow alone can tell: which texts are times, and what is in lists."""
         names = self.names
         kinds = names.kinds[: len(names)]
-        dated = names.dated[: len(names)] & (kinds & _TEXTS != 0)
+        dated = names.dated[: len(names)] & names.unsure[: len(names)]
         for number in np.flatnonzero(dated).tolist():
             texts = self._raw(number)
             names.dated[number] = all(
                 read_seconds(some) is not None for some in (texts.slice(0, _FIRST), texts)
             )
+        names.unsure[:] = False
         plain = kinds & ~(1 << kernels.NULL)
         for number in np.flatnonzero((plain == _NESTED[0]) | (plain == _NESTED[1])).tolist():
             texts = self._raw(number)

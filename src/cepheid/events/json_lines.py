@@ -7,7 +7,9 @@ wrote have such fields, so those lines are written anew, with texts, and read ag
 from __future__ import annotations
 
 import io
+import mmap
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +130,7 @@ def line_parts(file: Path, part_bytes: int = PART_BYTES) -> Iterator[memoryview]
     """
     if file.suffix not in PACKED:
         part_bytes = min(part_bytes, file.stat().st_size + 1)
-    room, kept, marked = bytearray(part_bytes), 0, True
+    room, kept, marked = _room(part_bytes), 0, True
     with pa.input_stream(str(file)) as source:
         while True:
             count = source.readinto(memoryview(room)[kept:])
@@ -136,7 +138,7 @@ def line_parts(file: Path, part_bytes: int = PART_BYTES) -> Iterator[memoryview]
             if marked and end < len(_MARK) and count:
                 kept = end
                 continue
-            begin = len(_MARK) if marked and room.startswith(_MARK) else 0
+            begin = len(_MARK) if marked and room[: len(_MARK)] == _MARK else 0
             cut = room.rfind(b"\n", 0, end) + 1 if count else end
             if cut > _BLANK_MAX or room[begin:cut].strip():
                 yield memoryview(room)[begin:cut]
@@ -151,7 +153,18 @@ def line_parts(file: Path, part_bytes: int = PART_BYTES) -> Iterator[memoryview]
             if kept >= LINE_BYTES_MAX:
                 message = f"a line is longer than {LINE_BYTES_MAX >> 20} MB"
                 raise pa.ArrowInvalid(message)
-            room = room + bytearray(len(room))  # A line that is longer than a part.
+            room = _room(2 * kept)  # A line that is longer than a part.
+            room[:kept] = rest
+
+
+def _room(size: int) -> mmap.mmap:
+    """Make room in large pages, if the system has them: to get many small ones takes long."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return mmap.mmap(-1, size)
+    room = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):
+        room.madvise(mmap.MADV_HUGEPAGE)
+    return room
 
 
 def _with_texts(file: Path) -> bytes | None:

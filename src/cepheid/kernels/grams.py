@@ -1,6 +1,6 @@
-"""Find texts by sequences of four bytes, *grams*, that stand anywhere in them.
+"""Find texts by sequences of three bytes, *grams*, that stand anywhere in them.
 
-Texts lie one after another in an array of bytes, as Arrow keeps them. A gram is a number of 32
+Texts lie one after another in an array of bytes, as Arrow keeps them. A gram is a number of 24
 bits; ``SIZE`` is the length of tables by the hash of a gram.
 """
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from cepheid.kernels.tiers import kernel
 
-WIDTH = 4
+WIDTH = 3
 SIZE = 1 << 16
 AT_BEGIN, AT_END, WHOLE = 1, 2, 4
 """Where a needle stands in a text; WHOLE if it is all of it."""
 
-_ALL = (1 << 32) - 1
+_ALL = (1 << 24) - 1
 
 
 _FACTOR = 10_368_889

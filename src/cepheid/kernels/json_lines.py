@@ -17,6 +17,9 @@ NULL, TRUTH, WHOLE, NUMBER, TEXT, ESCAPED, LIST, OBJECT = range(8)
 DONE, NEW_NAME, NO_ROOM, ODD_LINE = range(4)
 """Why a scan stops: at the end, at a name that is not known, or where arrays are full."""
 
+NO_DATE, MAYBE_DATE, A_DATE = range(3)
+"""Whether a text is a time."""
+
 PLACE, FIELDS, ROWS, ODD, BEGIN, END, STATE = range(7)
 """What a scan remembers: where it is, how much it has found, and the bytes of a new name."""
 
@@ -26,18 +29,19 @@ _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = 123, 125, 91, 93
 _FACTOR, _MASK = 16_777_619, (1 << 32) - 1
 _DIGITS, _LARGEST = 19, (1 << 63) - 1
 _EXPONENT_MAX, _LENGTH_MAX, _DATE_LENGTH = 2, 40, 10
+_TIME_LENGTH, _LETTER_T = 19, 84
 _ASCII = 128
 _BAD = -1
 
 
-@kernel()
+@kernel(borrows=True)
 def _after_spaces(data, place, end):
     while place < end and (data[place] == _SPACE or data[place] == _TAB or data[place] == _RETURN):
         place += 1
     return place
 
 
-@kernel()
+@kernel(borrows=True)
 def hex_value(byte):
     """Return the value of a hexadecimal digit, -1 of another byte."""
     if byte >= _ZERO and byte <= _NINE:
@@ -47,7 +51,7 @@ def hex_value(byte):
     return np.int64(-1)
 
 
-@kernel()
+@kernel(borrows=True)
 def _after_escape(data, place, end):
     """Return the place behind an escape that begins at ``place``; _BAD for a mistake."""
     if place + 1 >= end:
@@ -70,7 +74,7 @@ def _after_escape(data, place, end):
     return _BAD
 
 
-@kernel()
+@kernel(borrows=True)
 def _end_of_text(data, place, end):
     """Find the quote that ends a text, _BAD after a mistake; and what is in the text.
 
@@ -95,7 +99,7 @@ def _end_of_text(data, place, end):
     return _BAD, seen
 
 
-@kernel()
+@kernel(borrows=True)
 def _end_of_number(data, place, end):
     """Find the end of a number, _BAD if it is none, and whether it is a whole one of 64 bits."""
     begin = place
@@ -132,7 +136,7 @@ def _end_of_number(data, place, end):
     return place, whole
 
 
-@kernel()
+@kernel(borrows=True)
 def _end_of_nested(data, place, end):
     """Find the place behind a list or object, by its brackets; _BAD if it does not end."""
     depth = 0
@@ -155,7 +159,7 @@ def _end_of_nested(data, place, end):
     return _BAD
 
 
-@kernel()
+@kernel(borrows=True)
 def _end_of_word(data, place, end):
     """Find the place behind true, false or null, and its kind; _BAD for other words."""
     length, kind = 4, NULL
@@ -175,7 +179,7 @@ def _end_of_word(data, place, end):
     return (place + length if fits else _BAD), kind
 
 
-@kernel()
+@kernel(borrows=True)
 def _is_utf8(data, place, end):
     """Check whether bytes are UTF-8, without surrogates and longer forms than necessary."""
     while place < end:
@@ -205,7 +209,7 @@ def _is_utf8(data, place, end):
     return True
 
 
-@kernel()
+@kernel(borrows=True)
 def slot_of_name(data, begin, end, slots):
     """Return the first place to look for a name in a table of a power of two.
 
@@ -227,7 +231,7 @@ def slot_of_name(data, begin, end, slots):
     return (mixed ^ (mixed >> 7)) & (slots.shape[0] - 1)
 
 
-@kernel()
+@kernel(borrows=True)
 def _number_of_name(data, begin, end, names, ends, slots):
     """Look up the number of a name; -1 if it is new."""
     slot = slot_of_name(data, begin, end, slots)
@@ -244,7 +248,7 @@ def _number_of_name(data, begin, end, names, ends, slots):
     return np.int64(-1)
 
 
-@kernel()
+@kernel(borrows=True)
 def _is_name(data, place, end, names, ends, number):
     """Check whether a name and its quote stand at a place."""
     first = ends[number]
@@ -257,7 +261,7 @@ def _is_name(data, place, end, names, ends, number):
     return same
 
 
-@kernel()
+@kernel(borrows=True)
 def _forget(numbers, last, first, count):
     """Take back the fields of a line that is not finished."""
     for field in range(first, count):
@@ -265,7 +269,7 @@ def _forget(numbers, last, first, count):
     return first
 
 
-@kernel()
+@kernel(borrows=True)
 def _value_at(data, place, end):
     """Find the value at a place: its begin and end, what is behind it, its kind, and bytes.
 
@@ -292,7 +296,7 @@ def _value_at(data, place, end):
     return begin, stop, stop, kind, beyond
 
 
-@kernel()
+@kernel(borrows=True)
 def _name_at(data, place, end, names, ends, slots, following, before, state):
     """Find the number of the name at a place, and the place of the quote behind it.
 
@@ -312,18 +316,44 @@ def _name_at(data, place, end, names, ends, slots, following, before, state):
     return number, stop, seen & 2
 
 
-@kernel()
-def _may_be_date(data, begin, stop, kind):
-    """Check whether a text may be a time, as Arrow reads them: 2026-01-31, and more."""
-    if stop - begin < _DATE_LENGTH or kind == ESCAPED:
-        return stop - begin >= _DATE_LENGTH
-    return data[begin + 4] == _MINUS and data[begin + 7] == _MINUS
+@kernel(borrows=True)
+def _two_digits(data, place):
+    """Return the number of two digits, 100 if they are none."""
+    tens, ones = data[place], data[place + 1]
+    if tens < _ZERO or tens > _NINE or ones < _ZERO or ones > _NINE:
+        return 100
+    return (np.int64(tens) - _ZERO) * 10 + np.int64(ones) - _ZERO
 
 
-@kernel()
+@kernel(borrows=True)
+def _date_at(data, begin, stop, kind):
+    """Tell whether a text is a time as Arrow reads them: NO_DATE, MAYBE_DATE or A_DATE.
+
+    Of the many forms, only the usual one is read: 2026-01-31 10:00:00 of days that all months have.
+    """
+    if stop - begin < _DATE_LENGTH:
+        return NO_DATE
+    if kind == ESCAPED:
+        return MAYBE_DATE
+    if data[begin + 4] != _MINUS or data[begin + 7] != _MINUS:
+        return NO_DATE
+    between = data[begin + 10] if stop - begin == _TIME_LENGTH else _ZERO
+    if between not in (_SPACE, _LETTER_T):
+        return MAYBE_DATE
+    if data[begin + 13] != _COLON or data[begin + 16] != _COLON:
+        return MAYBE_DATE
+    month, day = _two_digits(data, begin + 5), _two_digits(data, begin + 8)
+    known = _two_digits(data, begin) >= 19 and _two_digits(data, begin) < 100
+    known = known and _two_digits(data, begin + 2) < 100
+    known = known and month >= 1 and month <= 12 and day >= 1 and day <= 28
+    known = known and _two_digits(data, begin + 11) < 24 and _two_digits(data, begin + 14) < 60
+    return A_DATE if known and _two_digits(data, begin + 17) < 60 else MAYBE_DATE
+
+
+@kernel(borrows=True)
 def _scan_line(
-    data, place, end, names, ends, slots, following, last, dated, numbers, begins, stops, found,
-    first, state
+    data, place, end, names, ends, slots, following, last, dated, unsure, numbers, begins, stops,
+    found, first, state
 ):  # fmt: skip
     """Find the fields of a line; return why it ends, its end and the number of fields so far."""
     count, before, beyond, line = first, 0, 0, place
@@ -355,7 +385,9 @@ def _scan_line(
         if stop < 0:
             return ODD_LINE, place, count
         if dated[number] and kind >= TEXT:
-            dated[number] = kind <= ESCAPED and _may_be_date(data, begin, stop, kind)
+            date = NO_DATE if kind > ESCAPED else _date_at(data, begin, stop, kind)
+            dated[number] = date != NO_DATE
+            unsure[number] |= date == MAYBE_DATE
         numbers[count], begins[count], stops[count], found[count] = number, begin, stop, kind
         last[number] = count
         count += 1
@@ -369,10 +401,10 @@ def _scan_line(
     return ODD_LINE, place, count
 
 
-@kernel()
+@kernel(borrows=True)
 def scan_lines(
-    data, end, names, ends, slots, following, last, kinds, dated, numbers, begins, stops, found,
-    firsts, lines, odd, state
+    data, end, names, ends, slots, following, last, kinds, dated, unsure, numbers, begins, stops,
+    found, firsts, lines, odd, state
 ):  # fmt: skip
     """Scan lines from ``state[PLACE]`` on; if it stops before the end, it is called again.
 
@@ -382,8 +414,9 @@ def scan_lines(
         The known names, one after another, where each ends, and the table of their hashes.
     following, last
         For each name the one that came next, and the last field that had it; -1 at first.
-    kinds, dated
-        For each name the set of kinds of its values as bits, and whether all texts may be dates.
+    kinds, dated, unsure
+        For each name the set of kinds of its values as bits, whether all texts may be times, and
+        whether one of them may be none.
     numbers, begins, stops, found
         Of each field the number of its name, the bytes of its value, and its kind.
     firsts, lines
@@ -407,8 +440,8 @@ def scan_lines(
             line = place + 1
             continue
         why, place, count = _scan_line(
-            data, place, end, names, ends, slots, following, last, dated, numbers, begins, stops,
-            found, first, state
+            data, place, end, names, ends, slots, following, last, dated, unsure, numbers, begins,
+            stops, found, first, state
         )  # fmt: skip
         if why == DONE:
             place = _after_spaces(data, place, end)

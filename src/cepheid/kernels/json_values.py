@@ -13,7 +13,7 @@ from cepheid.kernels.tiers import kernel
 _BACKSLASH, _TAB, _RETURN, _NEWLINE = 92, 9, 13, 10
 
 
-@kernel()
+@kernel(borrows=True)
 def find_fields(numbers, firsts, rows, name, fields):
     """Find the field of a name in each of some rows, -1 where a row has none."""
     behind = 0
@@ -33,7 +33,7 @@ def find_fields(numbers, firsts, rows, name, fields):
         fields[place] = found
 
 
-@kernel()
+@kernel(borrows=True)
 def find_names(numbers, firsts, rows, seen):
     """Mark the names that some rows have."""
     for place in range(rows.shape[0]):
@@ -42,51 +42,70 @@ def find_names(numbers, firsts, rows, seen):
             seen[numbers[field]] = True
 
 
-@kernel()
-def tell_values_apart(data, begins, stops, found, fields, slots, codes, distinct):
+@kernel(borrows=True)
+def _is_same(data, begins, stops, found, one, other):
+    """Check whether two fields have the same value, as it stands."""
+    begin, start = begins[one], begins[other]
+    length = stops[one] - begin
+    if stops[other] - start != length or (found[one] >= TEXT) != (found[other] >= TEXT):
+        return False
+    different = np.uint8(0)
+    for ahead in range(length):
+        different |= data[start + ahead] ^ data[begin + ahead]
+    return different == 0
+
+
+@kernel(borrows=True)
+def tell_values_apart(data, begins, stops, found, fields, slots, codes, distinct, state):
     """Give the values of fields numbers as they appear, -1 to a field of -1 or NULL.
 
     Parameters
     ----------
     slots
-        A table of a power of two, with -1 everywhere, for more values than there are fields.
+        A table of a power of two, with -1 everywhere. When it is half full, the call returns, and
+        another one with a larger table goes on.
     codes, distinct
         The number of each field's value, and the first field of each value.
+    state
+        How many fields are done, and how many values there are.
 
     Returns
     -------
-    How many values there are.
+    Whether all fields are done.
     """
-    count = 0
-    for place in range(fields.shape[0]):
+    done, count = state[0], state[1]
+    mask = slots.shape[0] - 1
+    for number in range(count):
+        field = distinct[number]
+        slot = slot_of_name(data, begins[field], stops[field], slots)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = number
+    for place in range(done, fields.shape[0]):
         field = fields[place]
         codes[place] = -1
         if field < 0 or found[field] == NULL:
             continue
-        begin, stop = begins[field], stops[field]
-        length = stop - begin
-        slot = slot_of_name(data, begin, stop, slots)
+        if 2 * count > mask:
+            state[0], state[1] = place, count
+            return False
+        slot = slot_of_name(data, begins[field], stops[field], slots)
         while slots[slot] >= 0:
-            other = distinct[slots[slot]]
-            if stops[other] - begins[other] == length and (
-                (found[other] >= TEXT) == (found[field] >= TEXT)
-            ):
-                start, different = begins[other], np.uint8(0)
-                for ahead in range(length):
-                    different |= data[start + ahead] ^ data[begin + ahead]
-                if different == 0:
-                    codes[place] = slots[slot]
-                    break
-            slot = (slot + 1) & (slots.shape[0] - 1)
+            number = slots[slot]
+            if _is_same(data, begins, stops, found, field, distinct[number]):
+                codes[place] = number
+                break
+            slot = (slot + 1) & mask
         if codes[place] < 0:
             slots[slot] = count
             codes[place] = count
             distinct[count] = field
             count += 1
-    return count
+    state[0], state[1] = fields.shape[0], count
+    return True
 
 
-@kernel()
+@kernel(borrows=True)
 def copy_texts(data, begins, stops, found, fields, offsets, out):
     """Copy the values of fields one after another, without their escapes; note where each ends."""
     end = 0
@@ -122,7 +141,7 @@ def copy_texts(data, begins, stops, found, fields, offsets, out):
     return end
 
 
-@kernel()
+@kernel(borrows=True)
 def _plain_byte(byte):
     """Return what a letter behind a backslash stands for."""
     plain = byte
@@ -139,7 +158,7 @@ def _plain_byte(byte):
     return plain
 
 
-@kernel()
+@kernel(borrows=True)
 def _write_code(code, out, end):
     """Write a character of at most 16 bits as UTF-8; return where it ends."""
     if code < 0x80:

@@ -60,11 +60,12 @@ class Filters:
     """
 
     def __init__(self, plans: Mapping[str, SelectPlan], schema: pa.Schema) -> None:
-        self._plans, self._schema = plans, schema
+        self._plans = plans
         self._kept: list[pa.Table] = []
         self._found: dict[str, list[NDArray[np.int64]]] = {}
         self._count, self._rows, self._bytes = 0, 0, 0.0
         self._empty: dict[int, pa.Table] = {}
+        self._no_events = schema.empty_table()
         members = ((name, plan.select.condition) for name, plan in plans.items())
         self._group = _Group(members, ConditionTable())
 
@@ -123,7 +124,7 @@ class Filters:
         select = self._plans[name].select
         shared = id(select.columns)  # The plan keeps them, so no others get this number.
         if shared not in self._empty:
-            self._empty[shared] = project_rows(select, self._schema.empty_table())
+            self._empty[shared] = project_rows(select, self._no_events)
         return self._empty[shared]
 
 

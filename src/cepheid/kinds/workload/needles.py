@@ -2,7 +2,7 @@ r"""Find the few texts of a column for which a condition can be true at all.
 
 ``LOWER(Image) LIKE '%\\cmd.exe'`` is true only of texts that have ``\cmd.exe`` in them: its
 *needle*. One pass over the texts of a column finds those that have a needle, for thousands of
-conditions at once; only these are evaluated. A needle is looked for where four of its bytes stand,
+conditions at once; only these are evaluated. A needle is looked for where three of its bytes stand,
 those that are rarest among the first texts.
 """
 
