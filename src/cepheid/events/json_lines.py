@@ -77,8 +77,17 @@ def read_typed(source: Any, blocks: json.ReadOptions, form: json.ParseOptions) -
     """Read lines of JSON, and their types first if a list begins with null.
 
     Of such a list, Arrow forgets the null while it has seen no value that tells the type
-    (apache/arrow#51305), and then has fewer values than its lists.
+    (apache/arrow#51305), and then has fewer values than its lists. It crashes where the first line
+    is nothing but null.
+
+    Raises
+    ------
+    ArrowInvalid
+        If a line is no object of JSON.
     """
+    if _first_bytes(source).lstrip().startswith(b"null"):
+        message = "the first line is null and no object of JSON"
+        raise pa.ArrowInvalid(message)
     table = json.read_json(source, blocks, form)
     try:
         for column in table.columns:
@@ -91,6 +100,15 @@ def read_typed(source: Any, blocks: json.ReadOptions, form: json.ParseOptions) -
         known = json.ParseOptions(explicit_schema=pa.schema(fields))
         return json.read_json(source, blocks, known)
     return table
+
+
+def _first_bytes(source: Any) -> bytes:
+    if isinstance(source, Path):
+        with pa.input_stream(str(source)) as stream:
+            return stream.read(_BLANK_MAX)
+    first: bytes = source.read(_BLANK_MAX)
+    source.seek(0)
+    return first
 
 
 def typed(kind: Any) -> Any:

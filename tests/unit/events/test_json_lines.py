@@ -99,3 +99,15 @@ def test_a_list_may_begin_with_null(
     assert found["tags"].to_pylist() == values
     lines = [json.dumps({"tags": one}).encode() for one in values]
     assert read_lines(lines)["tags"].to_pylist() == values
+
+
+@pytest.mark.parametrize("text", ["null", ' \n null\n{"a": 1}', "null\nnull"])
+@pytest.mark.parametrize("part", [1 << 20, 4])
+def test_a_file_that_begins_with_null_is_refused(
+    text: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow would end the process."""
+    monkeypatch.setattr(json_lines, "PART_BYTES", part)
+    file = tmp_path / "events.jsonl"
+    file.write_text(text)
+    assert "no object of JSON" in str(_read(file))
