@@ -209,7 +209,7 @@ GIVEN_UP = {
         "RETURN MATCHES PATTERN SEQ(A p, B q) SEMANTICS next WHERE p.x <= q.x + 99 WITHIN 4 s"
     ),
     "earlier_rows.list_by_earlier_rows": (
-        "RETURN MATCHES PATTERN SEQ(A p, B q, A r) WHERE p.x <= q.x + 99 WITHIN 4 s"
+        "RETURN MATCHES PATTERN SEQ(A p, B q, A r) WHERE p.x <= q.x + 99 WITHIN 40 s"
     ),
     "paths.walk_paths": "RETURN MATCHES PATTERN SEQ(A, B, A) WITHIN 4 s",
     "paths.read_paths": "RETURN MATCHES PATTERN SEQ(A, B, A) SEMANTICS next WITHIN 4 s",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cepheid.arrays.columns import gather
 from cepheid.arrays.pool import empty
 from cepheid.kernels import earlier_rows as kernel
-from cepheid.kernels.enumerate import BINDINGS, COUNT, DONE, FULL
+from cepheid.kernels.enumerate import BINDINGS, COUNT, DONE, FULL, TRIGGER
 from cepheid.kinds.trend.listing.found import Found, Told
 
 if TYPE_CHECKING:
@@ -55,22 +55,27 @@ class _Telling(NamedTuple):
 
 def room_of_lists(lister: Lister) -> int:
     """Compute the most rows that the lists of one trigger can have, from those in its window."""
-    widest = int((np.arange(len(lister.order)) - lister.arrays.bound).max(initial=0)) + 1
-    return widest * widest * len(lister.graph.source)
+    return _widest(lister) ** 2 * len(lister.graph.source)
+
+
+def _widest(lister: Lister) -> int:
+    """Count the rows of the widest window: no match has more events."""
+    return int((np.arange(len(lister.order)) - lister.arrays.bound).max(initial=0)) + 1
 
 
 def list_by_earlier_rows(
-    lister: Lister, count: int, room_of_limits: tuple[NDArray[Any], ...]
+    lister: Lister, count: int, trigger: int, room_of_limits: tuple[NDArray[Any], ...]
 ) -> Iterator[Found]:
-    """Enumerate the matches in their usual order, in batches of so many matches."""
+    """Enumerate the matches from a trigger on, in their usual order, so many in a batch."""
     names, telling = _prepare(lister)
-    edges, longest = len(lister.graph.source), lister.segments.longest
-    need = room_of_lists(lister)
+    edges, longest, need = len(lister.graph.source), _widest(lister), room_of_lists(lister)
     everything = int((np.arange(len(lister.order)) - lister.arrays.bound + 1).sum()) * edges
-    kept = np.empty(min(everything, 2 * LISTS_MAX) + need, np.int32)
+    # To drop all lists takes as long as there are rows.
+    kept = np.empty(min(everything, max(2 * LISTS_MAX, 4 * len(lister.order))) + need, np.int32)
     kept_ptr = np.zeros((len(lister.order), edges, 2), np.int32)
     room = max(BINDINGS_ROOM, longest) + kernel.SLACK
     cursor = np.zeros(5, np.int64)
+    cursor[TRIGGER] = trigger
     frames = np.zeros((longest + 1, kernel.FRAME), np.int64)
     status = FULL
     while status != DONE:
@@ -86,7 +91,7 @@ def list_by_earlier_rows(
 
 def _prepare(lister: Lister) -> tuple[list[str], _Telling]:
     """Collect what is told about the rows of segments, the row of the input first."""
-    rows, told, longest = lister.segments.rows, lister.told, lister.segments.longest
+    rows, told, longest = lister.segments.rows, lister.told, _widest(lister)
     names = list(told.words)
     words = np.empty((len(rows), 1 + len(names)), np.int64)
     words[:, 0] = rows

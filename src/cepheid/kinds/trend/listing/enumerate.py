@@ -38,6 +38,9 @@ MATCHES_ROOM = 1 << 16
 """Maximum number of matches of one batch."""
 BINDINGS_ROOM = 1 << 18
 """Bindings of one batch, unless a single match has more."""
+TRIAL, DENSE = 1 << 10, 4
+"""After so many matches, lists of earlier rows are kept if so many end with each event: where few
+do, making the lists takes longer than what they spare."""
 
 _SEMANTICS = {
     tree.Semantics.ANY_MATCH: forward.ANY,
@@ -160,14 +163,12 @@ class Lister(Evaluation):
         """Enumerate the matches, in the order of their last events in the input."""
         longest = self.segments.longest
         count = min(MATCHES_ROOM, most or MATCHES_ROOM)
-        if self._is_narrow():
-            yield from list_by_earlier_rows(self, count, self._room_of_limits())
-            return
+        narrow = self._is_narrow()
         cursor = np.zeros(5, np.int64)
         frames = np.zeros((longest + 1, kernel.FRAME), np.int64)
         limits, dead, dead_limits = self._room_of_limits()
-        status, rows = kernel.FULL, self.segments.rows
-        out = _room_of_matches(count, longest)
+        status = kernel.FULL
+        out = _room_of_matches(min(count, TRIAL) if narrow else count, longest)
         while status != kernel.DONE:
             status = kernel.list_matches(
                 self.graph, self.data, self.arrays, self.pushed, self.semantics, cursor, frames,
@@ -176,17 +177,31 @@ class Lister(Evaluation):
             if status == kernel.MISSING:
                 self.load_mask(int(cursor[kernel.WANTED]))
                 continue
-            matches, bindings = int(cursor[kernel.COUNT]), int(cursor[kernel.BINDINGS])
-            out_trigger, out_ptr, out_row, out_variable = out
-            last = self.arrays.trigger_row[out_trigger[:matches]]
+            matches, trigger = int(cursor[kernel.COUNT]), int(cursor[kernel.TRIGGER])
             cursor[kernel.COUNT] = cursor[kernel.BINDINGS] = 0
+            if narrow and status == kernel.FULL and matches >= DENSE * trigger:
+                # The matches of an unfinished trigger are listed again.
+                matches = int(np.searchsorted(out[0][:matches], trigger))
+                if matches:
+                    yield self._found(matches, *out)
+                yield from list_by_earlier_rows(self, count, trigger, self._room_of_limits())
+                return
+            narrow = False
             if matches:
-                yield Found(
-                    self.arrays.segment_of[last], last, out_ptr[: matches + 1],
-                    rows[out_row[:bindings]], out_variable[:bindings],
-                )  # fmt: skip
+                yield self._found(matches, *out)
                 # Matches keep these arrays, so that nothing is copied.
                 out = _room_of_matches(count, longest)
+
+    def _found(
+        self, matches: int, out_trigger: NDArray[np.int64], out_ptr: NDArray[np.int64],
+        out_row: NDArray[np.int64], out_variable: NDArray[np.int8],
+    ) -> Found:  # fmt: skip
+        """Name what the kernel has written."""
+        last, bindings = self.arrays.trigger_row[out_trigger[:matches]], int(out_ptr[matches])
+        return Found(
+            self.arrays.segment_of[last], last, out_ptr[: matches + 1],
+            self.segments.rows[out_row[:bindings]], out_variable[:bindings],
+        )  # fmt: skip
 
     def _is_narrow(self) -> bool:
         """Check whether the earlier rows that a row can follow can be kept, and follow from it."""
