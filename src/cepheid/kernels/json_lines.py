@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cepheid.kernels.tiers import kernel
+from cepheid.kernels.utf8 import is_utf8
 
 NULL, TRUTH, WHOLE, NUMBER, TEXT, ESCAPED, LIST, OBJECT = range(8)
 """The kinds of values: whole numbers are of 64 bits, and escaped texts have a backslash."""
@@ -31,6 +32,8 @@ _DIGITS, _LARGEST = 19, (1 << 63) - 1
 _EXPONENT_MAX, _LENGTH_MAX, _DATE_LENGTH = 2, 40, 10
 _TIME_LENGTH, _LETTER_T = 19, 84
 _ASCII = 128
+_FIRST, _VALUE, _NEXT = range(3)
+_DEPTH_MAX = 62
 _BAD = -1
 
 
@@ -137,29 +140,6 @@ def _end_of_number(data, place, end):
 
 
 @kernel(borrows=True)
-def _end_of_nested(data, place, end):
-    """Find the place behind a list or object, by its brackets; _BAD if it does not end."""
-    depth = 0
-    while place < end:
-        byte = data[place]
-        place += 1
-        if byte == _QUOTE:
-            place, _ = _end_of_text(data, place, end)
-            if place < 0:
-                return _BAD
-            place += 1
-        elif byte in (_OPEN, _OPEN_LIST):
-            depth += 1
-        elif byte in (_CLOSE, _CLOSE_LIST):
-            depth -= 1
-            if depth == 0:
-                return place
-        elif byte == _NEWLINE:
-            return _BAD
-    return _BAD
-
-
-@kernel(borrows=True)
 def _end_of_word(data, place, end):
     """Find the place behind true, false or null, and its kind; _BAD for other words."""
     length, kind = 4, NULL
@@ -180,33 +160,66 @@ def _end_of_word(data, place, end):
 
 
 @kernel(borrows=True)
-def _is_utf8(data, place, end):
-    """Check whether bytes are UTF-8, without surrogates and longer forms than necessary."""
-    while place < end:
-        byte = np.int64(data[place])
-        if byte < _ASCII:
+def _end_of_nested(data, place, end):
+    """Find the place behind a list or object; _BAD after a mistake, or if it is too deep.
+
+    The bits of ``objects`` tell which of the open brackets are those of objects.
+    """
+    depth, objects, wanted = 0, np.int64(0), _VALUE
+    while True:
+        place = _after_spaces(data, place, end)
+        if place >= end:
+            return _BAD
+        byte = data[place]
+        if byte in (_CLOSE, _CLOSE_LIST):
+            if wanted not in (_FIRST, _NEXT) or (objects & 1 == 1) != (byte == _CLOSE):
+                return _BAD
+            place, depth, objects, wanted = place + 1, depth - 1, objects >> 1, _NEXT
+            if depth == 0:
+                return place
+            continue
+        if wanted == _NEXT:
+            if byte != _COMMA:
+                return _BAD
+            place, wanted = place + 1, _VALUE
+            continue
+        if objects & 1:
+            stop = _BAD
+            if byte == _QUOTE:
+                stop, _ = _end_of_text(data, place + 1, end)
+            if stop < 0:
+                return _BAD
+            place = _after_spaces(data, stop + 1, end)
+            if place >= end or data[place] != _COLON:
+                return _BAD
+            place = _after_spaces(data, place + 1, end)
+            if place >= end:
+                return _BAD
+            byte = data[place]
+        if byte in (_OPEN, _OPEN_LIST):
+            if depth == _DEPTH_MAX:
+                return _BAD
+            depth, wanted = depth + 1, _FIRST
+            objects = objects << 1 | np.int64(byte == _OPEN)
             place += 1
             continue
-        length, low, high = 0, 0x80, 0xBF
-        if byte >= 0xC2 and byte <= 0xDF:
-            length = 1
-        elif byte >= 0xE0 and byte <= 0xEF:
-            length = 2
-            low = 0xA0 if byte == 0xE0 else low
-            high = 0x9F if byte == 0xED else high
-        elif byte >= 0xF0 and byte <= 0xF4:
-            length = 3
-            low = 0x90 if byte == 0xF0 else low
-            high = 0x8F if byte == 0xF4 else high
-        if length == 0 or place + length >= end:
-            return False
-        if data[place + 1] < low or data[place + 1] > high:
-            return False
-        for ahead in range(2, length + 1):
-            if data[place + ahead] < 0x80 or data[place + ahead] > 0xBF:
-                return False
-        place += length + 1
-    return True
+        place, wanted = _end_of_plain(data, place, end), _NEXT
+        if place < 0:
+            return _BAD
+
+
+@kernel(borrows=True)
+def _end_of_plain(data, place, end):
+    """Find the place behind a text, number or word; _BAD after a mistake."""
+    byte = data[place]
+    if byte == _QUOTE:
+        stop, _ = _end_of_text(data, place + 1, end)
+        return stop + 1 if stop >= 0 else np.int64(_BAD)
+    if byte == _MINUS or (byte >= _ZERO and byte <= _NINE):
+        stop, _ = _end_of_number(data, place, end)
+    else:
+        stop, _ = _end_of_word(data, place, end)
+    return stop
 
 
 @kernel(borrows=True)
@@ -393,7 +406,7 @@ def _scan_line(
         count += 1
         place = _after_spaces(data, place, end)
         if place < end and data[place] == _CLOSE:
-            good = beyond == 0 or _is_utf8(data, line, place)
+            good = beyond == 0 or is_utf8(data, line, place)
             return (DONE if good else ODD_LINE), place + 1, count
         if place >= end or data[place] != _COMMA:
             return ODD_LINE, place, count

@@ -94,7 +94,10 @@ BAD = [
     b"null", b"[1]", b"1", b"{", b'{"n": 1', b'{"n": 01}', b'{"n": 1.}', b'{"n": NaN}', b"{'n': 1}",
     b'{"n": 1e400}', b'{"n": "\\ud83d"}', b'{"n": "\xff"}', b'{"n": "\x01"}', b'{"n": truth}',
     b'{"n": 1}, ', b'{"n": 1}{"n": 2}', b"\x00", b'{"n": [1}', b'{"n" 1}', b'{"n": "\\x"}',
-    b'{n: 1}', b'{"a\xff": 1}', b'{"n": -}', b'{"n": 1,}',
+    b'{n: 1}', b'{"a\xff": 1}', b'{"n": -}', b'{"n": 1,}', b'{"a": [1,,2]}', b'{"a": [tru]}',
+    b'{"a": {"b" 1}}', b'{"a": {"b": 01}}', b'{"a": [{]}}', b'{"a": [1,]}', b'{"a": {1: 2}}',
+    b'{"a": [[1, 2}, 3]}', b'{"a": {"b":}}', b'{"a": {,}}', b'{"a": [1 2]}', b'{"a": [1e400]}',
+    b'{"a": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
 ]  # fmt: skip
 
 
@@ -109,6 +112,7 @@ def test_a_bad_line_is_left_out_and_counted(
     assert events.schema.field("n").type == pa.int64()
     (told,) = events.notices()
     shown = bad.decode(errors="replace").strip()
+    shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
     assert told == f"2 lines are no objects of JSON and left out, the first is `{shown}`"
 
 
