@@ -324,8 +324,8 @@ def _name_at(data, place, end, names, ends, slots, following, before, state):
     number = _number_of_name(data, place, stop, names, ends, slots)
     if number < 0:
         state[BEGIN], state[END] = place, stop
-    else:
-        following[before] = number
+    elif seen == 0:
+        following[before] = number  # Bytes beyond ASCII are to be seen in each line.
     return number, stop, seen & 2
 
 
