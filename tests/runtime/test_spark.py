@@ -356,17 +356,20 @@ def test_results_are_sorted_when_collected(spark: SparkSession) -> None:
     assert there["key"].to_pylist() == local["key"].to_pylist()
 
 
-def test_a_collector_that_somebody_chose_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Java does not start with two."""
+def test_what_somebody_chose_for_java_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java does not start with two collectors, and takes the last size."""
     for name in session._JAVA_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     ours = f"{session.BRIEF_JAVA} -Dx=1"
-    assert session._without_collector(ours) == ours
+    assert session._without_chosen(ours) == ours
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xss4m -XX:+UseStringDeduplication")
-    assert session._without_collector(ours) == ours
+    assert session._without_chosen(ours) == ours
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xss4m -XX:+UseG1GC")
-    assert session._without_collector(ours) == "-XX:TieredStopAtLevel=1 -Dx=1"
-    assert session._without_collector(session.BATCH_JAVA) == ""
+    assert session._without_chosen(ours) == "-XX:TieredStopAtLevel=1 -Dx=1"
+    assert session._without_chosen(session.BATCH_JAVA) == ""
+    assert session._without_chosen(session.LIGHT_JAVA) == session.LIGHT_JAVA
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:ReservedCodeCacheSize=1g")
+    assert session._without_chosen(session.LIGHT_JAVA) == "-XX:TieredStopAtLevel=1"
 
 
 def test_java_has_room_for_the_code_of_a_live_query() -> None:

@@ -67,7 +67,8 @@ class _Idle:
                     waiting.pop(0)
                     self._bytes -= oldest
                 if not waiting:
-                    del self._of_size[oldest]
+                    # The garbage collector may have come here in between, and removed it.
+                    self._of_size.pop(oldest, None)
 
 
 _IDLE = _Idle()

@@ -1,8 +1,9 @@
 """Row groups of Parquet files that a query leaves out, by the least and largest of their values.
 
 A group is read if one of the query's alternatives may hold for an event in it. Where a file says
-nothing of a column, it may. It is also read if it has a time that is refused where it is read: then
-the query is refused whichever groups it needs.
+nothing of a column, it may. It is also read if the file tells of a time in it that is refused where
+it is read: then the query is refused whichever groups it needs. Files without statistics of times,
+such as those with times of 96 bits that Spark writes, do not tell.
 """
 
 from __future__ import annotations

@@ -102,14 +102,17 @@ LOG_SETTINGS = Path(__file__).parents[1] / "data" / "log4j2.properties"
 
 
 _JAVA_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_CHOICES = (re.compile(r"-XX:\+Use\w+GC\b"), re.compile(r"-XX:ReservedCodeCacheSize=\w+"))
+"""A collector, with two of which Java does not start, and the room for compiled code."""
 
 
-def _without_collector(options: str) -> str:
-    """Leave our choice of a collector out if the user made one: Java would not start with two."""
-    if any(_COLLECTOR.search(os.environ.get(name, "")) for name in _JAVA_VARIABLES):
-        return " ".join(_COLLECTOR.sub("", options).split())
-    return options
+def _without_chosen(options: str) -> str:
+    """Leave our choices out where the user made one."""
+    chosen = " ".join(os.environ.get(name, "") for name in _JAVA_VARIABLES)
+    for choice in _CHOICES:
+        if choice.search(chosen):
+            options = choice.sub("", options)
+    return " ".join(options.split())
 
 
 def check_java() -> None:
@@ -166,7 +169,7 @@ def session(
         builder = builder.config("spark.jars.packages", packages)
     silent = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     java = [BRIEF_JAVA] if brief else [LIGHT_JAVA] * light + [BATCH_JAVA] * (not live)
-    options = _without_collector(" ".join([*java, silent]))
+    options = _without_chosen(" ".join([*java, silent]))
     builder = builder.config("spark.driver.extraJavaOptions", options)
     of_kind = (BRIEF_SETTINGS, brief), (LIVE_SETTINGS, live), (BLOBS_SETTINGS, blobs)
     more = [settings for settings, wanted in of_kind if wanted]
