@@ -374,10 +374,19 @@ def read_seconds(texts: Any) -> Any:
 
 
 def _read_nested(texts: Any, kind: pa.DataType | None) -> Any:
-    """Read lists and objects of JSON as a type; without one only the type counts."""
-    column: Any = '{"_":'
-    lines: Any = pc.binary_join_element_wise(column, texts, "}\n", "")
-    data: Any = pa.py_buffer("".join(lines.to_pylist()).encode())
+    """Read lists and objects of JSON as a type; without one only the type counts.
+
+    Of names that an object repeats, which Arrow refuses, the last one counts.
+    """
+    written: list[str] = texts.to_pylist()
+    try:
+        return _read_written(written, kind)
+    except pa.ArrowInvalid:
+        return _read_written([_encode(_decode(text)).decode() for text in written], kind)
+
+
+def _read_written(texts: list[str], kind: pa.DataType | None) -> Any:
+    data: Any = pa.py_buffer("".join(f'{{"_":{text}}}\n' for text in texts).encode())
     blocks = json.ReadOptions(block_size=max(data.size, 1))
     fields = None if kind is None else pa.schema([("_", kind)])
     form: Any = json.ParseOptions(explicit_schema=fields)

@@ -132,6 +132,23 @@ def test_unusual_lines_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert not events.notices()
 
 
+def test_of_names_that_an_object_repeats_the_last_one_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        b'{"ts": "2026-01-31T10:00:00Z", "a": {"x": 1, "y": [{"z": 1}]}}',
+        b'{"ts": "2026-01-31T10:00:01Z", "a": {"x": 1, "x": 2, "y": [{"z": 1, "z": 3}]}}',
+    ]
+    for part in (64, 1 << 20):
+        events = _events(tmp_path / "events.jsonl", b"\n".join(lines), part, monkeypatch)
+        rows = _rows(events)
+        assert [row["a"] for row in rows] == [
+            {"x": 1, "y": [{"z": 1}]},
+            {"x": 2, "y": [{"z": 3}]},
+        ]
+        assert not events.notices()
+
+
 def test_events_without_time_are_left_out_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
