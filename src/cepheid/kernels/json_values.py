@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cepheid.kernels.json_lines import ESCAPED, NULL, TEXT, hex_value, slot_of_name
+from cepheid.kernels.json_lines import ESCAPED, NULL, hex_value, slot_of_name
 from cepheid.kernels.tiers import kernel
 
 _BACKSLASH, _TAB, _RETURN, _NEWLINE = 92, 9, 13, 10
@@ -47,7 +47,8 @@ def _is_same(data, begins, stops, found, one, other):
     """Check whether two fields have the same value, as it stands."""
     begin, start = begins[one], begins[other]
     length = stops[one] - begin
-    if stops[other] - start != length or (found[one] >= TEXT) != (found[other] >= TEXT):
+    # A text stands without its quotes, so a list may have the same bytes.
+    if stops[other] - start != length or found[one] != found[other]:
         return False
     different = np.uint8(0)
     for ahead in range(length):

@@ -149,6 +149,23 @@ def test_of_names_that_an_object_repeats_the_last_one_counts(
         assert not events.notices()
 
 
+def test_a_text_that_looks_like_a_list_is_another_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        b'{"ts": "2026-01-31T10:00:00Z", "a": [1, 2]}',
+        b'{"ts": "2026-01-31T10:00:01Z", "a": "[1, 2]"}',
+        b'{"ts": "2026-01-31T10:00:02Z", "a": [1, 2]}',
+    ]
+    events = _events(tmp_path / "events.jsonl", b"\n".join([*lines, b""]), 1 << 20, monkeypatch)
+    part = next(events.parts())
+    found = part.distinct("a", None)
+    assert found is not None
+    values = found.values.to_pylist()
+    assert [values[code] for code in found.codes] == ["[1,2]", "[1, 2]", "[1,2]"]
+    assert part.arrow("a").to_pylist() == ["[1,2]", "[1, 2]", "[1,2]"]
+
+
 def test_events_without_time_are_left_out_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
